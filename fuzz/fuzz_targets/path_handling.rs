@@ -11,7 +11,7 @@ use zero_core::Whereabouts;
 use zero_sandbox::canonical::PATH_BYTES_MAX;
 use zero_sandbox::{LastLink, Workspace};
 
-struct Tree {
+struct FuzzTree {
     workspace: Workspace,
     roots: Vec<PathBuf>,
     _temp: TempDir,

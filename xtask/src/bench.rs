@@ -5,17 +5,17 @@
 //! same things: a fast wrong answer is no answer.
 
 mod acp;
+mod bench_table;
 mod gateway;
-mod machine;
+mod machine_info;
 mod mcp;
-mod peak;
+mod measurements;
+mod peak_memory;
 mod policy;
-mod rows;
-mod same_results;
+mod result_check;
 mod sandbox;
+mod search_tree;
 mod stopwatch;
-mod table;
-mod tree;
 
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt as _;
@@ -24,21 +24,21 @@ use std::process::{Command, ExitCode, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use self::table::Table;
-use crate::repository::{self, Metadata, cargo};
+use self::bench_table::BenchTable;
+use crate::repository::{self, CargoMetadata, cargo};
 
 /// Runs of each side of a pair, and of the pairs that take only milliseconds.
 #[derive(Clone, Copy, Debug)]
-struct Runs {
+struct RunCounts {
     search: usize,
     start: usize,
 }
 
-const FULL: Runs = Runs { search: 21, start: 101 };
-const QUICK: Runs = Runs { search: 5, start: 21 };
+const FULL: RunCounts = RunCounts { search: 21, start: 101 };
+const QUICK: RunCounts = RunCounts { search: 5, start: 21 };
 
 /// What the measurements work on.
-struct Bench {
+struct BenchContext {
     zero: PathBuf,
     /// Where the examples lie that the parts name.
     examples: PathBuf,
@@ -46,17 +46,17 @@ struct Bench {
     large_file: PathBuf,
     /// zero's own state during the measurements, so that nobody's audit log is touched.
     state: PathBuf,
-    runs: Runs,
+    runs: RunCounts,
 }
 
 /// Measures one part, and adds its rows.
-type Measure = fn(&Bench, &mut Table) -> Result<()>;
+type MeasureFn = fn(&BenchContext, &mut BenchTable) -> Result<()>;
 
 /// A part of what is measured.
-struct Part {
+struct BenchSuite {
     /// The name that `--only` takes.
     name: &'static str,
-    measure: Measure,
+    measure: MeasureFn,
     /// The examples it runs: their package, and their names.
     examples: Option<(&'static str, &'static [&'static str])>,
 }
@@ -66,34 +66,38 @@ struct Part {
 const STATES: &str = "/var/tmp";
 
 /// What is measured, in this order.
-const PARTS: [Part; 6] = [
-    Part {
+const PARTS: [BenchSuite; 6] = [
+    BenchSuite {
         name: "files",
-        measure: rows::measure,
+        measure: measurements::measure,
         examples: Some(("zero-runtime", &["noop_path"])),
     },
-    Part { name: "policy", measure: policy::measure, examples: Some(("zero-policy", &["decide"])) },
-    Part {
+    BenchSuite {
+        name: "policy",
+        measure: policy::measure,
+        examples: Some(("zero-policy", &["decide"])),
+    },
+    BenchSuite {
         name: "sandbox",
         measure: sandbox::measure,
         examples: Some(("zero-sandbox", &["spawn_cost"])),
     },
-    Part {
+    BenchSuite {
         name: "mcp",
         measure: mcp::measure,
         examples: Some(("zero-mcp", &["call_cost", "hostile_server"])),
     },
-    Part {
+    BenchSuite {
         name: "gateway",
         measure: gateway::measure,
         examples: Some(("zero-gateway", &["gateway_load"])),
     },
-    Part { name: "acp", measure: acp::measure, examples: None },
+    BenchSuite { name: "acp", measure: acp::measure, examples: None },
 ];
 
 /// Measures, prints the table, and says by its exit code whether every budget was met.
 pub(crate) fn run(args: &[String]) -> Result<ExitCode> {
-    let Some(Asked { runs, write, only, program }) = asked(args) else {
+    let Some(BenchOptions { runs, write, only, program }) = asked(args) else {
         let parts = PARTS.map(|part| part.name).join(", ");
         eprintln!(
             "bench takes --quick, --write, --only with one of: {parts}, and --program with the path of \
@@ -107,26 +111,27 @@ pub(crate) fn run(args: &[String]) -> Result<ExitCode> {
         );
         return Ok(ExitCode::from(2));
     }
-    let parts: Vec<Part> =
+    let parts: Vec<BenchSuite> =
         PARTS.into_iter().filter(|part| only.is_none_or(|only| only == part.name)).collect();
-    let bench = Bench::prepare(runs, &parts, program)?;
+    let bench = BenchContext::prepare(runs, &parts, program)?;
     if only.is_none() {
-        same_results::check(&bench)?;
+        result_check::check(&bench)?;
     }
-    let mut table = Table::default();
+    let mut table = BenchTable::default();
     for part in parts {
         (part.measure)(&bench, &mut table)?;
     }
     print!("{}", table.for_terminal());
     if write {
-        table.write_into(&repository::root().join("docs/performance.md"), &machine::facts()?)?;
+        table
+            .write_into(&repository::root().join("docs/performance.md"), &machine_info::facts()?)?;
     }
     Ok(if table.all_met() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// What to measure and where to put it.
-struct Asked {
-    runs: Runs,
+struct BenchOptions {
+    runs: RunCounts,
     write: bool,
     only: Option<&'static str>,
     /// Measured as it is, with the examples that lie beside it: nothing is built.
@@ -134,8 +139,8 @@ struct Asked {
 }
 
 /// Nothing when it cannot be done.
-fn asked(args: &[String]) -> Option<Asked> {
-    let mut asked = Asked { runs: FULL, write: false, only: None, program: None };
+fn asked(args: &[String]) -> Option<BenchOptions> {
+    let mut asked = BenchOptions { runs: FULL, write: false, only: None, program: None };
     let mut args = args.iter();
     while let Some(arg) = args.next() {
         match arg.as_str() {
@@ -153,10 +158,10 @@ fn asked(args: &[String]) -> Option<Asked> {
     (!(asked.write && (asked.only.is_some() || asked.program.is_some()))).then_some(asked)
 }
 
-impl Bench {
+impl BenchContext {
     /// Builds what is measured and what it is measured on.
-    fn prepare(runs: Runs, parts: &[Part], program: Option<PathBuf>) -> Result<Self> {
-        let target = Metadata::load()?.target_directory;
+    fn prepare(runs: RunCounts, parts: &[BenchSuite], program: Option<PathBuf>) -> Result<Self> {
+        let target = CargoMetadata::load()?.target_directory;
         let zero = match program {
             Some(program) => {
                 program.canonicalize().with_context(|| format!("no {}", program.display()))?
@@ -169,8 +174,9 @@ impl Bench {
         let examples = zero.with_file_name("examples");
         let tree = target.join("bench-tree");
         let large_file = target.join("bench-large").join("lines.txt");
-        tree::generate(&tree).context("could not generate the tree to search")?;
-        tree::generate_large_file(&large_file).context("could not generate the large file")?;
+        search_tree::generate(&tree).context("could not generate the tree to search")?;
+        search_tree::generate_large_file(&large_file)
+            .context("could not generate the large file")?;
         let state = PathBuf::from(STATES).join(format!("zero-bench-{}", std::process::id()));
         DirBuilder::new()
             .mode(0o700)
@@ -203,7 +209,7 @@ impl Bench {
     }
 }
 
-impl Drop for Bench {
+impl Drop for BenchContext {
     fn drop(&mut self) {
         if let Err(error) = std::fs::remove_dir_all(&self.state) {
             eprintln!("{} could not be removed: {error}", self.state.display());
@@ -212,7 +218,7 @@ impl Drop for Bench {
 }
 
 /// Builds the program, and the examples that the parts name.
-fn build_all(parts: &[Part]) -> Result<()> {
+fn build_all(parts: &[BenchSuite]) -> Result<()> {
     build(&["build", "--release", "--package", "zero"])?;
     // All examples at once, so that what they share is built once; apart from the program, which
     // has to be the one that people get.

@@ -10,10 +10,10 @@
 )]
 
 mod bench;
-mod programs;
 mod reference;
 mod repository;
-mod tests_run;
+mod required_programs;
+mod test_runner;
 mod tidy;
 
 use std::process::ExitCode;
@@ -44,7 +44,7 @@ fn main() -> ExitCode {
     let done = match (chore, rest) {
         ("tidy", []) => tidy::run(),
         ("bench", rest) => bench::run(rest),
-        ("test", rest) => tests_run::run(rest),
+        ("test", rest) => test_runner::run(rest),
         ("reference", []) => reference::run(),
         ("--help" | "-h" | "help", _) => {
             print!("{HELP}");

@@ -8,8 +8,8 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
 
-use crate::programs;
 use crate::repository::cargo;
+use crate::required_programs;
 
 /// The test, and what has it write.
 const TEST: &str = "the_reference_is_as_the_code_is";
@@ -17,7 +17,7 @@ const UPDATE: &str = "ZERO_UPDATE_REFERENCE";
 
 /// Writes the page.
 pub(crate) fn run() -> Result<ExitCode> {
-    programs::ensure();
+    required_programs::ensure();
     let mut test = cargo(&["test", "--quiet", "--package", "zero", "--lib", TEST]);
     let done = test.env(UPDATE, "1").status().context("could not start cargo")?;
     if !done.success() {

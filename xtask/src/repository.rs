@@ -36,22 +36,22 @@ pub(crate) fn cargo(args: &[&str]) -> Command {
 
 /// What `cargo metadata` says, as far as the chores need it.
 #[derive(Debug, Deserialize)]
-pub(crate) struct Metadata {
-    pub(crate) packages: Vec<Package>,
+pub(crate) struct CargoMetadata {
+    pub(crate) packages: Vec<WorkspacePackage>,
     pub(crate) target_directory: PathBuf,
 }
 
 /// One crate of the workspace.
 #[derive(Debug, Deserialize)]
-pub(crate) struct Package {
+pub(crate) struct WorkspacePackage {
     pub(crate) name: String,
     pub(crate) manifest_path: PathBuf,
-    pub(crate) dependencies: Vec<Dependency>,
+    pub(crate) dependencies: Vec<ManifestDependency>,
 }
 
 /// One line of a manifest's dependencies.
 #[derive(Debug, Deserialize)]
-pub(crate) struct Dependency {
+pub(crate) struct ManifestDependency {
     pub(crate) name: String,
     /// `None` for an ordinary one, else `dev` or `build`.
     pub(crate) kind: Option<String>,
@@ -59,7 +59,7 @@ pub(crate) struct Dependency {
     pub(crate) path: Option<PathBuf>,
 }
 
-impl Metadata {
+impl CargoMetadata {
     /// Asks cargo. Needs no network.
     pub(crate) fn load() -> Result<Self> {
         let output = cargo(&["metadata", "--no-deps", "--format-version", "1", "--offline"])
@@ -76,20 +76,20 @@ impl Metadata {
 
 /// One file of the repository, its path relative to the top.
 #[derive(Debug)]
-pub(crate) struct SourceFile {
+pub(crate) struct RepositoryFile {
     pub(crate) path: String,
     pub(crate) text: String,
 }
 
 /// Every text file somebody wrote, in order.
-pub(crate) fn files(root: &Path) -> Result<Vec<SourceFile>> {
+pub(crate) fn files(root: &Path) -> Result<Vec<RepositoryFile>> {
     let mut files = Vec::new();
     collect(root, root, &mut files)?;
     files.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(files)
 }
 
-fn collect(root: &Path, folder: &Path, files: &mut Vec<SourceFile>) -> Result<()> {
+fn collect(root: &Path, folder: &Path, files: &mut Vec<RepositoryFile>) -> Result<()> {
     let listing = std::fs::read_dir(folder)
         .with_context(|| format!("could not list {}", folder.display()))?;
     for entry in listing {
@@ -104,7 +104,7 @@ fn collect(root: &Path, folder: &Path, files: &mut Vec<SourceFile>) -> Result<()
             // What is not text (a picture, a test's binary) says nothing these checks could read.
             if let Ok(text) = String::from_utf8(bytes) {
                 let relative = path.strip_prefix(root).unwrap_or(&path);
-                files.push(SourceFile { path: relative.to_string_lossy().into_owned(), text });
+                files.push(RepositoryFile { path: relative.to_string_lossy().into_owned(), text });
             }
         }
     }

@@ -2,33 +2,33 @@
 //! front of every module, and words that do not belong in the repository.
 //!
 //! It runs as a test, so a wall cannot be taken down unseen: whoever needs a new edge changes the
-//! table in [`walls`], where the reviewer looks.
+//! table in [`crate_boundaries`], where the reviewer looks.
 
-mod text;
-mod walls;
+mod crate_boundaries;
+mod text_checks;
 
 use std::fmt;
 use std::process::ExitCode;
 
 use anyhow::Result;
 
-use crate::repository::{self, Metadata, SourceFile};
+use crate::repository::{self, CargoMetadata, RepositoryFile};
 
 /// One thing that is not tidy.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Finding {
+pub(crate) struct TidyFinding {
     file: String,
     what: String,
     fix: String,
 }
 
-impl Finding {
+impl TidyFinding {
     fn new(file: impl Into<String>, what: impl Into<String>, fix: impl Into<String>) -> Self {
         Self { file: file.into(), what: what.into(), fix: fix.into() }
     }
 }
 
-impl fmt::Display for Finding {
+impl fmt::Display for TidyFinding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}; {}", self.file, self.what, self.fix)
     }
@@ -43,17 +43,17 @@ pub(crate) fn run() -> Result<ExitCode> {
     Ok(if findings.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn check_repository() -> Result<Vec<Finding>> {
+fn check_repository() -> Result<Vec<TidyFinding>> {
     let root = repository::root();
-    let metadata = Metadata::load()?;
+    let metadata = CargoMetadata::load()?;
     let files = repository::files(&root)?;
-    let mut findings = walls::check(&metadata, &root);
-    findings.extend(walls::check_reasons(&metadata, architecture(&files)));
-    findings.extend(files.iter().flat_map(text::check));
+    let mut findings = crate_boundaries::check(&metadata, &root);
+    findings.extend(crate_boundaries::check_reasons(&metadata, architecture(&files)));
+    findings.extend(files.iter().flat_map(text_checks::check));
     Ok(findings)
 }
 
-fn architecture(files: &[SourceFile]) -> &str {
+fn architecture(files: &[RepositoryFile]) -> &str {
     files.iter().find(|file| file.path == "ARCHITECTURE.md").map_or("", |file| &file.text)
 }
 
@@ -64,7 +64,7 @@ mod tests {
     #[test]
     fn the_repository_is_tidy() {
         let findings: Vec<String> =
-            check_repository().unwrap().iter().map(Finding::to_string).collect();
+            check_repository().unwrap().iter().map(TidyFinding::to_string).collect();
         assert!(findings.is_empty(), "\n{}", findings.join("\n"));
     }
 }

@@ -3,45 +3,45 @@
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
-use zero_client::{Link, Overlap};
+use zero_client::{GatewayLink, OverlapPolicy};
 
-use crate::bench::Workbench;
-use crate::login::Login;
+use crate::login::TerminalLogin;
+use crate::tool_host_factory::ToolHostFactory;
 
 /// How the agent is set up.
-pub struct Config {
+pub struct AcpConfig {
     /// The gateway.
-    pub link: Link,
+    pub link: GatewayLink,
     /// The tools.
-    pub bench: Arc<dyn Workbench>,
+    pub bench: Arc<dyn ToolHostFactory>,
     /// Which sessions are opened, unless the client says otherwise.
-    pub defaults: Defaults,
+    pub defaults: SessionOpenDefaults,
     /// The person's home, which folders are shown relative to.
     pub home: Option<PathBuf>,
     /// How the key of a model is given; none where a gateway elsewhere was named.
-    pub login: Option<Login>,
+    pub login: Option<TerminalLogin>,
     /// What the person's settings say, once they are read: nothing waits for them.
-    pub habits: Arc<OnceLock<Habits>>,
+    pub habits: Arc<OnceLock<ClientPreferences>>,
 }
 
-impl Config {
-    pub(crate) fn habits(&self) -> Habits {
+impl AcpConfig {
+    pub(crate) fn habits(&self) -> ClientPreferences {
         self.habits.get().copied().unwrap_or_default()
     }
 }
 
 /// How the person likes it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Habits {
+pub struct ClientPreferences {
     /// What a second prompt does while one is at work.
-    pub overlap: Overlap,
+    pub overlap: OverlapPolicy,
     /// What becomes of runs when the editor goes away.
-    pub on_eof: OnEof,
+    pub on_eof: DisconnectPolicy,
 }
 
 /// Which sessions are opened, unless the client says otherwise for one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Defaults {
+pub struct SessionOpenDefaults {
     /// Always this session.
     pub key: Option<String>,
     /// Always the session of this label.
@@ -56,7 +56,7 @@ pub struct Defaults {
     pub prefix_cwd: bool,
 }
 
-impl Default for Defaults {
+impl Default for SessionOpenDefaults {
     fn default() -> Self {
         Self {
             key: None,
@@ -71,7 +71,7 @@ impl Default for Defaults {
 
 /// What becomes of runs when the editor goes away.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum OnEof {
+pub enum DisconnectPolicy {
     /// They are stopped.
     #[default]
     Abort,

@@ -1,47 +1,48 @@
 //! The Agent Client Protocol, version 1, on stdio: zero as an editor sees it.
 //!
 //! An editor's session is a session at a gateway, in this process or elsewhere, and its tools are
-//! hosted here, beside the files. What happens there comes as entries of a ledger; [`present`] tells
+//! hosted here, beside the files. What happens there comes as entries of a ledger; [`update_presenter`] tells
 //! them in the protocol's words. The SDK of the protocol is seen by this crate only.
 
-mod agent;
-mod asker;
-mod awaited;
-pub mod bench;
-mod caps;
-mod choices;
+mod acp_agent;
+mod acp_server;
+mod cancelled_runs;
+mod client_approver;
+mod client_buffers;
+mod client_calls;
+mod client_features;
+mod client_handle;
+mod client_questions;
+mod client_tool_methods;
 pub mod config;
-mod early;
-mod editor;
-mod elicit;
+mod elicitation_dialog;
 mod handshake;
-mod letter;
+mod line_transport;
+mod local_mode;
 mod login;
-mod methods;
-mod own_calls;
-mod own_mode;
-mod present;
-mod printed;
-mod prompt;
-mod questions;
-mod rpc;
-mod sending;
-mod serving;
+mod observed_backend;
+mod output_buffer;
+mod pending_servers;
+mod prompt_content;
+mod prompt_sender;
+mod rpc_error;
 mod session;
-mod setup;
-mod stopped;
-mod tap;
-mod to_client;
-pub mod tools_serve;
-mod tools_use;
-mod transport;
-mod wording;
+mod session_message;
+mod session_methods;
+mod session_options;
+mod session_setup;
+mod text_sanitizer;
+pub mod tool_host_factory;
+pub mod tool_server;
+mod update_buffer;
+mod update_presenter;
 
-pub use agent::serve;
-pub use bench::{
-    Absent, Arrivals, BenchError, BenchOrder, OpenBench, ServerReach, SessionServer, Workbench,
+pub use acp_agent::serve;
+pub use acp_server::AcpServeError;
+pub use config::{AcpConfig, ClientPreferences, DisconnectPolicy, SessionOpenDefaults};
+pub use login::{ModelKeyChecker, ModelKeyError, TerminalLogin};
+pub use tool_host_factory::{
+    ServerStartup, SessionMcpServer, SessionServerTransport, SessionToolHost, ToolHostFactory,
+    ToolHostOpenError, ToolHostRequest, UnavailableServer,
 };
-pub use config::{Config, Defaults, Habits, OnEof};
-pub use login::{Login, ModelKeys, NoKey};
-pub use serving::ServeError;
-pub use tools_serve::{Permissions, ToolsConfig, serve_tools};
+pub use tool_server::{ToolServerApproval, ToolServerConfig, serve_tools};

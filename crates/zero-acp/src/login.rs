@@ -13,9 +13,9 @@ use agent_client_protocol::{Error, ErrorCode};
 use serde_json::{Value, json};
 use zero_runtime::tool::BoxFuture;
 
-use crate::agent::{Agent, Done};
-use crate::caps::Caps;
-use crate::rpc;
+use crate::acp_agent::{AcpAgent, MethodResponse};
+use crate::client_features::ClientFeatures;
+use crate::rpc_error;
 
 /// The way by a terminal of the editor.
 const BY_TERMINAL: &str = "model-key-terminal";
@@ -23,9 +23,9 @@ const BY_TERMINAL: &str = "model-key-terminal";
 const BY_HAND: &str = "model-key";
 
 /// How the key of a model is given.
-pub struct Login {
+pub struct TerminalLogin {
     /// Whether it is there.
-    pub keys: Arc<dyn ModelKeys>,
+    pub keys: Arc<dyn ModelKeyChecker>,
     /// This program.
     pub program: PathBuf,
     /// With which arguments it asks for the key, after those it was started with.
@@ -35,14 +35,14 @@ pub struct Login {
 }
 
 /// Looks for the key of the model that answers in new sessions.
-pub trait ModelKeys: Send + Sync {
+pub trait ModelKeyChecker: Send + Sync {
     /// That it is there, or that none is needed.
-    fn check(&self) -> BoxFuture<'_, Result<(), NoKey>>;
+    fn check(&self) -> BoxFuture<'_, Result<(), ModelKeyError>>;
 }
 
 /// Why there is no key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NoKey {
+pub enum ModelKeyError {
     /// It is missing; this says where it is looked for and what to do.
     #[error("{0}")]
     Missing(String),
@@ -52,7 +52,7 @@ pub enum NoKey {
 }
 
 /// The ways in. What needs a terminal is for clients that have one.
-pub(crate) fn ways(login: Option<&Login>, caps: &Caps) -> Vec<AuthMethod> {
+pub(crate) fn ways(login: Option<&TerminalLogin>, caps: &ClientFeatures) -> Vec<AuthMethod> {
     let Some(login) = login else { return Vec::new() };
     let by_hand = format!(
         "Run `zero acp {}` in a terminal, or see `zero config set-key --help`; then choose this",
@@ -77,29 +77,32 @@ pub(crate) fn ways(login: Option<&Login>, caps: &Caps) -> Vec<AuthMethod> {
 }
 
 /// Looks whether the key is there now.
-pub(crate) async fn authenticate(agent: Arc<Agent>, params: Value) -> Result<Done, Error> {
-    let asked: AuthenticateRequest = rpc::params("authenticate", params)?;
+pub(crate) async fn authenticate(
+    agent: Arc<AcpAgent>,
+    params: Value,
+) -> Result<MethodResponse, Error> {
+    let asked: AuthenticateRequest = rpc_error::params("authenticate", params)?;
     let login = agent.config.login.as_ref();
     let known = login.filter(|_| matches!(&*asked.method_id.0, BY_TERMINAL | BY_HAND));
     let Some(login) = known else {
         let message = "there is no such way to log in; `initialize` names those there are";
-        return Err(rpc::invalid(message));
+        return Err(rpc_error::invalid(message));
     };
     match login.keys.check().await {
-        Ok(()) => Done::new(AuthenticateResponse::new()),
-        Err(NoKey::Missing(message)) => Err(required(&message)),
-        Err(NoKey::Settings(message)) => Err(rpc::wrong_settings(&message)),
+        Ok(()) => MethodResponse::new(AuthenticateResponse::new()),
+        Err(ModelKeyError::Missing(message)) => Err(required(&message)),
+        Err(ModelKeyError::Settings(message)) => Err(rpc_error::wrong_settings(&message)),
     }
 }
 
 /// The person has to do something first.
 fn required(message: &str) -> Error {
-    let mut error = rpc::failed("auth", message, false);
+    let mut error = rpc_error::failed("auth", message, false);
     error.code = ErrorCode::AUTH_REQUIRED;
     error
 }
 
-impl Login {
+impl TerminalLogin {
     /// The same for clients that know only an older way to start a terminal.
     fn terminal(&self) -> Meta {
         let mut args = self.args.clone();

@@ -5,9 +5,9 @@
 //! come as letters to one task. It waits for nothing but letters and for the client to read: what
 //! takes time is done beside it, and comes back as a letter.
 
-mod news;
+mod gateway_updates;
 mod prompts;
-mod stopping;
+mod run_cancellation;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,75 +16,77 @@ use std::time::Instant;
 use agent_client_protocol::v1::schema::{self, SessionUpdate, ToolCallUpdate};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::sleep_until;
-use zero_client::{Near, Overlap};
-use zero_session::hands::Hands;
+use zero_client::{OverlapPolicy, SessionHandle};
+use zero_session::tool_backend::ToolBackend;
 
-use self::prompts::Waiting;
-use crate::awaited::Awaited;
-use crate::choices::Choices;
-use crate::config::OnEof;
-use crate::letter::{Asked, Letter, Mailbox};
-use crate::own_calls::Book;
-use crate::own_mode::OwnMode;
-use crate::present::Presenter;
-use crate::questions::{Questions, Stops, Subject, Withdrawn};
-use crate::stopped::Stopped;
-use crate::to_client::ToClient;
+use self::prompts::PendingPrompt;
+use crate::cancelled_runs::CancelledRuns;
+use crate::client_calls::CallTable;
+use crate::client_handle::ClientHandle;
+use crate::client_questions::{
+    ClientQuestions, QuestionCanceller, QuestionSubject, WithdrawnQuestions,
+};
+use crate::config::DisconnectPolicy;
+use crate::local_mode::LocalMode;
+use crate::pending_servers::PendingServers;
+use crate::session_message::{ApprovalMessage, SessionMessage, SessionSender};
+use crate::session_options::SessionOptions;
+use crate::update_presenter::UpdatePresenter;
 
 /// Remarks that wait for a prompt; of more, the oldest are forgotten.
 const UNTOLD_MAX: usize = 16;
 
 /// A session that is open on this connection.
-pub(crate) struct Active {
+pub(crate) struct ActiveSession {
     /// What the client calls it.
     pub(crate) id: schema::SessionId,
-    pub(crate) near: Near,
-    pub(crate) hands: Arc<dyn Hands>,
-    pub(crate) mailbox: Mailbox,
+    pub(crate) near: SessionHandle,
+    pub(crate) hands: Arc<dyn ToolBackend>,
+    pub(crate) mailbox: SessionSender,
     /// Takes back what is asked.
-    pub(crate) stops: Arc<Stops>,
+    pub(crate) stops: Arc<QuestionCanceller>,
     /// What can be chosen, and what is.
-    pub(crate) choices: Mutex<Choices>,
-    pub(crate) own_mode: Arc<OwnMode>,
+    pub(crate) choices: Mutex<SessionOptions>,
+    pub(crate) own_mode: Arc<LocalMode>,
     /// What the first prompt waits for.
-    pub(crate) awaited: Awaited,
+    pub(crate) awaited: PendingServers,
     /// Held by the prompt that is being sent: they reach the gateway in the order they came in.
     pub(crate) sending: Arc<tokio::sync::Mutex<()>>,
     /// Whether a prompt has to say the folder.
     pub(crate) says_folder: Option<std::path::PathBuf>,
-    pub(crate) overlap: Overlap,
+    pub(crate) overlap: OverlapPolicy,
     /// Calls that the client makes itself.
-    pub(crate) own_calls: Arc<Book>,
+    pub(crate) own_calls: Arc<CallTable>,
 }
 
-impl Active {
-    pub(crate) fn choices(&self) -> MutexGuard<'_, Choices> {
+impl ActiveSession {
+    pub(crate) fn choices(&self) -> MutexGuard<'_, SessionOptions> {
         self.choices.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// The task of a session.
-pub(crate) struct Desk {
-    pub(crate) active: Arc<Active>,
-    pub(crate) to_client: ToClient,
-    pub(crate) presenter: Presenter,
-    pub(crate) questions: Questions,
+pub(crate) struct SessionActor {
+    pub(crate) active: Arc<ActiveSession>,
+    pub(crate) to_client: ClientHandle,
+    pub(crate) presenter: UpdatePresenter,
+    pub(crate) questions: ClientQuestions,
     /// Entries up to this number were told by a replay.
     pub(crate) told_until: u64,
-    waiting: HashMap<String, Waiting>,
-    stopped: Stopped,
+    waiting: HashMap<String, PendingPrompt>,
+    stopped: CancelledRuns,
     /// What is said at the end of the run that chose a mode which does not hold.
     unheeded: Option<String>,
     /// What is said as soon as a prompt is at work.
     untold: VecDeque<String>,
 }
 
-impl Desk {
+impl SessionActor {
     pub(crate) fn new(
-        active: Arc<Active>,
-        to_client: ToClient,
-        presenter: Presenter,
-        questions: Questions,
+        active: Arc<ActiveSession>,
+        to_client: ClientHandle,
+        presenter: UpdatePresenter,
+        questions: ClientQuestions,
         told_until: u64,
     ) -> Self {
         let (waiting, stopped, unheeded, untold) = Default::default();
@@ -102,7 +104,7 @@ impl Desk {
     }
 
     /// Works on letters until the session is closed, or nobody can write to it any more.
-    pub(crate) async fn work(mut self, mut letters: mpsc::Receiver<Letter>) {
+    pub(crate) async fn work(mut self, mut letters: mpsc::Receiver<SessionMessage>) {
         loop {
             // What a command printed is shown now and then; what is left when it pauses, after a while.
             let due = self.presenter.due();
@@ -128,52 +130,54 @@ impl Desk {
                 tokio::task::yield_now().await;
             }
             match letter {
-                Letter::Prompt(prompted) => self.begin(*prompted).await,
-                Letter::Cancel => self.cancel_all().await,
-                Letter::CancelRun(run) => self.cancel(&run).await,
-                Letter::Carried { run, how } => self.carried(&run, *how),
-                Letter::Overdue(run) => self.overdue(&run).await,
-                Letter::News(news) => self.news(*news).await,
-                Letter::Described { call, title, kind, locations } => {
+                SessionMessage::Prompt(prompted) => self.begin(*prompted).await,
+                SessionMessage::Cancel => self.cancel_all().await,
+                SessionMessage::CancelRun(run) => self.cancel(&run).await,
+                SessionMessage::Carried { run, how } => self.carried(&run, *how),
+                SessionMessage::Overdue(run) => self.overdue(&run).await,
+                SessionMessage::News(news) => self.news(*news).await,
+                SessionMessage::Described { call, title, kind, locations } => {
                     let updates = self.presenter.described(&call, &title, kind, &locations);
                     self.tell(updates).await;
                 }
-                Letter::Begun { call } => {
+                SessionMessage::Begun { call } => {
                     let updates = self.presenter.begun(&call);
                     self.tell(updates).await;
                 }
-                Letter::Printed { call, printed } => {
+                SessionMessage::Printed { call, printed } => {
                     let updates = self.presenter.printed(&call, &printed.take(), Instant::now());
                     self.tell(updates).await;
                 }
-                Letter::Ask(asked) => self.ask_here(*asked).await,
-                Letter::Elicit(elicited) => {
+                SessionMessage::Ask(asked) => self.ask_here(*asked).await,
+                SessionMessage::Elicit(elicited) => {
                     self.questions.elicit(*elicited);
                     self.withdraw_of_stopped().await;
                 }
-                Letter::Choose { question, message, shown } => {
+                SessionMessage::Choose { question, message, shown } => {
                     self.choose(&question, &message, shown).await;
                 }
-                Letter::Chosen { question, answer } => self.answered(&question, answer).await,
-                Letter::Tell(updates) => self.tell(updates).await,
-                Letter::Remark(text) => self.remark(text).await,
-                Letter::OwnCall { call, tool, input } => {
+                SessionMessage::Chosen { question, answer } => {
+                    self.answered(&question, answer).await
+                }
+                SessionMessage::Tell(updates) => self.tell(updates).await,
+                SessionMessage::Remark(text) => self.remark(text).await,
+                SessionMessage::OwnCall { call, tool, input } => {
                     let updates = self.presenter.started(&call, &tool, &input);
                     self.tell(updates).await;
                 }
-                Letter::OwnEnded { call, end, told } => {
+                SessionMessage::OwnEnded { call, end, told } => {
                     let updates = self.presenter.ended(&call, &end);
                     self.tell(updates).await;
                     let _ = told.send(());
                 }
-                Letter::Close { done, runs } => {
+                SessionMessage::Close { done, runs } => {
                     self.close(runs).await;
                     let _ = done.send(());
                     return;
                 }
             }
         }
-        self.close(OnEof::Abort).await;
+        self.close(DisconnectPolicy::Abort).await;
     }
 
     async fn tell(&mut self, updates: Vec<SessionUpdate>) {
@@ -212,15 +216,15 @@ impl Desk {
     async fn withdraw_of(&mut self, run: &str) {
         let (presenter, stopping) = (&self.presenter, self.stopping(run));
         let withdrawn = self.questions.withdraw_those(|subject| match subject {
-            Subject::Run(of) => stopping.takes(of.as_ref()),
-            Subject::Call(call) => stopping.takes_call(call, presenter.run_of(call)),
-            Subject::Unknown => stopping.takes(None),
+            QuestionSubject::Run(of) => stopping.takes(of.as_ref()),
+            QuestionSubject::Call(call) => stopping.takes_call(call, presenter.run_of(call)),
+            QuestionSubject::Unknown => stopping.takes(None),
         });
         self.let_go(withdrawn).await;
     }
 
     /// Lets go of questions that were taken back, and shows that they are over.
-    async fn let_go(&mut self, withdrawn: Withdrawn) {
+    async fn let_go(&mut self, withdrawn: WithdrawnQuestions) {
         let questions = withdrawn.ids();
         self.let_go_when_heard(withdrawn);
         for question in questions {
@@ -248,7 +252,7 @@ impl Desk {
         }
     }
 
-    async fn ask_here(&mut self, asked: Asked) {
+    async fn ask_here(&mut self, asked: ApprovalMessage) {
         let (updates, call) = self.presenter.asked(&asked.request);
         self.tell(updates).await;
         self.questions.permission_here(asked, call);

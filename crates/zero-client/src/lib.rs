@@ -5,23 +5,26 @@
 //! and streams; what it says is told here as entries of a ledger, so that no face has to know which
 //! of both it talks to.
 
-pub mod dial;
-mod early;
-mod error;
-mod family;
-mod heard;
-mod inbox;
-pub mod link;
-pub mod near;
-mod own;
-mod slot;
+mod call_rejection;
+pub mod gateway_link;
+mod link_error;
+mod native_gateway;
+mod openclaw;
+mod pending_tool_events;
+pub mod session_handle;
+mod session_slot;
+mod session_updates;
 pub mod tool_service;
-mod unheard;
+mod update_queue;
+pub mod url_dialer;
 
-pub use error::LinkError;
-pub use link::{Dial, Dialled, Link, Place};
-pub use near::{Change, Heard, Listed, Listing, Near, News, Opening, Overlap, Page, Sending};
+pub use gateway_link::{GatewayConnection, GatewayDialer, GatewayLink, GatewayLocality};
+pub use link_error::GatewayLinkError;
+pub use session_handle::{
+    GatewayUpdate, LedgerPage, ListRequest, OpenRequest, OverlapPolicy, SendRequest, SessionChange,
+    SessionHandle, SessionList, SessionUpdates,
+};
 /// What is known of sessions, in the words of the wire.
 pub mod wire {
-    pub use zero_wire::zero_sessions::{ChoicesResult, CommandInfo, SessionInfo};
+    pub use zero_wire::zero_sessions::{SessionChoicesResult, SessionInfo, SlashCommandInfo};
 }

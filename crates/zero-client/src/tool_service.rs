@@ -12,20 +12,22 @@ use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
-use zero_core::event::{Place, ToolStatus};
-use zero_core::{Kind, shown};
-use zero_policy::Mode;
+use zero_core::event::{FilePosition, ToolCallStatus};
+use zero_core::{ToolKind, sanitize};
+use zero_policy::PermissionMode;
 use zero_runtime::DialectName;
-use zero_runtime::schema::foreign;
-use zero_session::hands::{Bench, BenchTool, CallEnd, Hands, HandsCall, HandsWatch};
-use zero_wire::client::{Client, ClientError, Written};
+use zero_runtime::schema::foreign_schema;
+use zero_session::tool_backend::{
+    BackendCall, BackendResult, CallObserver, CatalogEntry, ToolBackend, ToolCatalog,
+};
+use zero_wire::client::{EncodedParams, GatewayClient, GatewayClientError};
 use zero_wire::tools::{
     DESCRIPTION_LEN_MAX, OfferedCommand, OfferedInstruction, OfferedTool, TOOLS_CANCEL,
     TOOLS_DISPLACED, TOOLS_MAX, TOOLS_TERMS, TOOLS_USE, ToolsAttach, ToolsAttachParams,
-    ToolsCancel, ToolsDisplaced, ToolsOffer, ToolsOfferParams, ToolsProgress, ToolsProgressParams,
-    ToolsResult, ToolsResultParams, ToolsTerms, ToolsUse,
+    ToolsCancelEvent, ToolsDisplacedEvent, ToolsOffer, ToolsOfferParams, ToolsProgress,
+    ToolsProgressParams, ToolsResult, ToolsResultParams, ToolsTerms, ToolsUseEvent,
 };
-use zero_wire::{EventFrame, Method as _};
+use zero_wire::{EventFrame, GatewayMethod as _};
 
 /// Calls at a time; more are refused. The loop of a gateway makes fewer.
 pub(crate) const CALLS_MAX: usize = 64;
@@ -39,16 +41,16 @@ const PROGRESS_WAITING_MAX: usize = 64;
 
 /// Hosts the tools of one session.
 pub struct ToolService {
-    client: Client,
-    hands: Arc<dyn Hands>,
+    client: GatewayClient,
+    hands: Arc<dyn ToolBackend>,
     session_key: String,
     /// How much the person here lets be done without asking. A gateway may ask for less, never for
     /// more.
-    own_mode: Mode,
-    state: Mutex<State>,
+    own_mode: PermissionMode,
+    state: Mutex<ToolServiceState>,
 }
 
-struct State {
+struct ToolServiceState {
     dialect: DialectName,
     session_id: String,
     calls: HashMap<String, CancellationToken>,
@@ -59,11 +61,11 @@ struct State {
 impl ToolService {
     /// Hosts the tools of a session from now on, and says which there are.
     pub async fn attach(
-        client: &Client,
+        client: &GatewayClient,
         wish: ToolsAttachParams,
-        hands: Arc<dyn Hands>,
-        own_mode: Mode,
-    ) -> Result<Arc<Self>, ClientError> {
+        hands: Arc<dyn ToolBackend>,
+        own_mode: PermissionMode,
+    ) -> Result<Arc<Self>, GatewayClientError> {
         let (service, terms) = Self::claim(client, wish, hands, own_mode).await?;
         service.agree(&terms).await?;
         Ok(service)
@@ -72,18 +74,18 @@ impl ToolService {
     /// Hosts the tools from now on; which there are is not said before the terms are
     /// [agreed](Self::agree) upon.
     pub(crate) async fn claim(
-        client: &Client,
+        client: &GatewayClient,
         wish: ToolsAttachParams,
-        hands: Arc<dyn Hands>,
-        own_mode: Mode,
-    ) -> Result<(Arc<Self>, ToolsTerms), ClientError> {
+        hands: Arc<dyn ToolBackend>,
+        own_mode: PermissionMode,
+    ) -> Result<(Arc<Self>, ToolsTerms), GatewayClientError> {
         let terms = client.request_within::<ToolsAttach>(wish, ANSWER_MAX).await?;
         let service = Arc::new(Self {
             client: client.clone(),
             hands,
             session_key: terms.session_key.clone(),
             own_mode,
-            state: Mutex::new(State {
+            state: Mutex::new(ToolServiceState {
                 dialect: DialectName::Canonical,
                 session_id: terms.session_id.clone(),
                 calls: HashMap::new(),
@@ -97,12 +99,12 @@ impl ToolService {
     pub fn hear(self: &Arc<Self>, event: &EventFrame) -> bool {
         match event.event.as_str() {
             TOOLS_USE => {
-                if let Some(wanted) = payload::<ToolsUse>(event) {
+                if let Some(wanted) = payload::<ToolsUseEvent>(event) {
                     self.begin(wanted);
                 }
             }
             TOOLS_CANCEL => {
-                if let Some(ToolsCancel { tool_call_id, .. }) = payload(event)
+                if let Some(ToolsCancelEvent { tool_call_id, .. }) = payload(event)
                     && let Some(cancel) = self.state().calls.get(&tool_call_id)
                 {
                     cancel.cancel();
@@ -128,9 +130,10 @@ impl ToolService {
     }
 
     /// Who hosts the tools from now on, if an event says that it is somebody else.
-    pub fn displaced(&self, event: &EventFrame) -> Option<ToolsDisplaced> {
+    pub fn displaced(&self, event: &EventFrame) -> Option<ToolsDisplacedEvent> {
         let displaced = (event.event == TOOLS_DISPLACED).then(|| payload(event)).flatten();
-        displaced.filter(|displaced: &ToolsDisplaced| displaced.session_key == self.session_key)
+        displaced
+            .filter(|displaced: &ToolsDisplacedEvent| displaced.session_key == self.session_key)
     }
 
     /// Stops every call.
@@ -139,10 +142,10 @@ impl ToolService {
     }
 
     /// Takes the words and the mode that are wanted, and offers the tools in them.
-    pub(crate) async fn agree(&self, terms: &ToolsTerms) -> Result<(), ClientError> {
+    pub(crate) async fn agree(&self, terms: &ToolsTerms) -> Result<(), GatewayClientError> {
         let dialect = DialectName::from_str(&terms.dialect).unwrap_or(DialectName::Canonical);
         self.state().dialect = dialect;
-        let wanted = terms.mode.as_deref().and_then(|mode| Mode::from_str(mode).ok());
+        let wanted = terms.mode.as_deref().and_then(|mode| PermissionMode::from_str(mode).ok());
         let mode = wanted.filter(|mode| mode.is_within(self.own_mode)).unwrap_or(self.own_mode);
         if let Err(error) = self.hands.set_mode(mode).await {
             tracing::warn!(%error, "the mode could not be changed");
@@ -153,7 +156,7 @@ impl ToolService {
 
     /// Offers the tools anew if others are there than were offered: a server that brings some may
     /// take a while to come up.
-    pub async fn offer_anew(&self) -> Result<(), ClientError> {
+    pub async fn offer_anew(&self) -> Result<(), GatewayClientError> {
         let dialect = self.state().dialect;
         let offer = self.look_round(dialect).await?;
         if self.state().offered == Some(sum(&offer)) {
@@ -163,32 +166,32 @@ impl ToolService {
     }
 
     /// Offers the tools whether or not they are others. Whoever does not host them any more is refused.
-    pub(crate) async fn offer_again(&self) -> Result<(), ClientError> {
+    pub(crate) async fn offer_again(&self) -> Result<(), GatewayClientError> {
         let dialect = self.state().dialect;
         let offer = self.look_round(dialect).await?;
         self.offer(offer).await
     }
 
-    async fn look_round(&self, dialect: DialectName) -> Result<Written, ClientError> {
+    async fn look_round(&self, dialect: DialectName) -> Result<EncodedParams, GatewayClientError> {
         let bench = match self.hands.bench(dialect).await {
             Ok(bench) => bench,
             Err(error) => {
                 tracing::warn!(%error, "there is nothing to work with");
-                Bench::default()
+                ToolCatalog::default()
             }
         };
-        Written::of(ToolsOffer::NAME, &offer(&self.session_key, dialect, bench))
+        EncodedParams::of(ToolsOffer::NAME, &offer(&self.session_key, dialect, bench))
     }
 
-    async fn offer(&self, offer: Written) -> Result<(), ClientError> {
+    async fn offer(&self, offer: EncodedParams) -> Result<(), GatewayClientError> {
         let (what, after) = (ToolsOffer::NAME, ANSWER_MAX);
         let offered = timeout(after, self.client.request_written(what, &offer)).await;
-        offered.unwrap_or(Err(ClientError::Timeout { what, after }))?;
+        offered.unwrap_or(Err(GatewayClientError::Timeout { what, after }))?;
         self.state().offered = Some(sum(&offer));
         Ok(())
     }
 
-    fn begin(self: &Arc<Self>, wanted: ToolsUse) {
+    fn begin(self: &Arc<Self>, wanted: ToolsUseEvent) {
         let cancel = CancellationToken::new();
         let (dialect, refused) = {
             let mut state = self.state();
@@ -204,11 +207,11 @@ impl ToolService {
         tokio::spawn(async move {
             if refused {
                 let words = "this call was not made: it is not of this session, is under way already, or too many are";
-                let end = CallEnd::words(ToolStatus::Failed, words);
+                let end = BackendResult::words(ToolCallStatus::Failed, words);
                 return service.settle(&wanted, end, None).await;
             }
-            let (watch, mut told) = Watch::new();
-            let call = HandsCall {
+            let (watch, mut told) = RemoteCallObserver::new();
+            let call = BackendCall {
                 id: wanted.tool_call_id.clone(),
                 tool: wanted.tool_name.clone(),
                 input: wanted.input.clone(),
@@ -228,7 +231,11 @@ impl ToolService {
     }
 
     /// Sends what a call says of itself, until it says no more.
-    async fn forward(&self, wanted: &ToolsUse, told: &mut mpsc::Receiver<ToolsProgressParams>) {
+    async fn forward(
+        &self,
+        wanted: &ToolsUseEvent,
+        told: &mut mpsc::Receiver<ToolsProgressParams>,
+    ) {
         while let Some(progress) = told.recv().await {
             let progress = ToolsProgressParams {
                 session_id: wanted.session_id.clone(),
@@ -243,13 +250,18 @@ impl ToolService {
     }
 
     /// Says how a call ended, and what it was, where that was not said yet.
-    async fn settle(&self, wanted: &ToolsUse, end: CallEnd, untold: Option<ToolsProgressParams>) {
+    async fn settle(
+        &self,
+        wanted: &ToolsUseEvent,
+        end: BackendResult,
+        untold: Option<ToolsProgressParams>,
+    ) {
         let ToolsProgressParams { title, kind, locations: about, .. } = untold.unwrap_or_default();
         let result = ToolsResultParams {
             session_id: wanted.session_id.clone(),
             tool_call_id: wanted.tool_call_id.clone(),
             content: end.content.into_iter().map(Into::into).collect(),
-            is_error: end.status != ToolStatus::Completed,
+            is_error: end.status != ToolCallStatus::Completed,
             status: Some(end.status),
             title,
             kind,
@@ -262,7 +274,7 @@ impl ToolService {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ToolServiceState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -287,7 +299,7 @@ fn payload<T: DeserializeOwned>(event: &EventFrame) -> Option<T> {
 }
 
 /// A number that is another one for another offer.
-fn sum(offer: &Written) -> u64 {
+fn sum(offer: &EncodedParams) -> u64 {
     let mut hasher = DefaultHasher::new();
     offer.hash(&mut hasher);
     hasher.finish()
@@ -295,9 +307,9 @@ fn sum(offer: &Written) -> u64 {
 
 /// An offer that a gateway takes. It takes it whole or not at all, so what others wrote is made
 /// harmless, and a tool of theirs that it would not take is left out.
-fn offer(session_key: &str, dialect: DialectName, bench: Bench) -> ToolsOfferParams {
-    let tool = |mut tool: BenchTool| {
-        if let Err(why) = foreign::vet_input(&mut tool.input_schema) {
+fn offer(session_key: &str, dialect: DialectName, bench: ToolCatalog) -> ToolsOfferParams {
+    let tool = |mut tool: CatalogEntry| {
+        if let Err(why) = foreign_schema::vet_input(&mut tool.input_schema) {
             tracing::warn!(tool = tool.name, "not offered: its input schema {why}");
             return None;
         }
@@ -305,20 +317,23 @@ fn offer(session_key: &str, dialect: DialectName, bench: Bench) -> ToolsOfferPar
         Some(OfferedTool {
             name: tool.name,
             canonical: tool.canonical,
-            description: shown::shortened(&shown::harmless(&described), DESCRIPTION_LEN_MAX - 1),
+            description: sanitize::shortened(
+                &sanitize::harmless(&described),
+                DESCRIPTION_LEN_MAX - 1,
+            ),
             input_schema: tool.input_schema,
             kind: tool.kind,
             read_only: tool.read_only,
         })
     };
-    let instruction = |file: zero_session::hands::Instruction| OfferedInstruction {
+    let instruction = |file: zero_session::tool_backend::InstructionFile| OfferedInstruction {
         path: one_line(&file.path),
         text: file.text,
     };
-    let command = |command: zero_session::hands::PromptCommand| OfferedCommand {
+    let command = |command: zero_session::tool_backend::PromptCommand| OfferedCommand {
         name: command.name,
-        description: shown::line(&command.description),
-        argument_hint: command.argument_hint.as_deref().map(shown::line),
+        description: sanitize::line(&command.description),
+        argument_hint: command.argument_hint.as_deref().map(sanitize::line),
         prompt: command.prompt,
     };
     ToolsOfferParams {
@@ -334,23 +349,23 @@ fn offer(session_key: &str, dialect: DialectName, bench: Bench) -> ToolsOfferPar
 
 /// A path as it can be shown.
 fn one_line(path: &str) -> String {
-    shown::harmless(path).replace(['\n', '\t'], " ")
+    sanitize::harmless(path).replace(['\n', '\t'], " ")
 }
 
 /// Hears of one call, and passes it on.
-struct Watch {
+struct RemoteCallObserver {
     told: mpsc::Sender<ToolsProgressParams>,
 }
 
-impl Watch {
+impl RemoteCallObserver {
     fn new() -> (Self, mpsc::Receiver<ToolsProgressParams>) {
         let (told, heard) = mpsc::channel(PROGRESS_WAITING_MAX);
         (Self { told }, heard)
     }
 }
 
-impl HandsWatch for Watch {
-    fn described(&self, title: String, kind: Kind, locations: Vec<Place>) {
+impl CallObserver for RemoteCallObserver {
+    fn described(&self, title: String, kind: ToolKind, locations: Vec<FilePosition>) {
         let (title, kind) = (Some(title), Some(kind));
         let _ = self.told.try_send(ToolsProgressParams {
             title,

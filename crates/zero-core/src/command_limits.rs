@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::limits::{ByteSize, InvalidAmount, InvalidLimit};
+use crate::host_limits::{ByteSize, InvalidAmountError, InvalidLimitError};
 
 /// How much a command and everything it starts may use. [`CommandLimits::default`] holds the
 /// documented values.
@@ -80,7 +80,7 @@ impl CommandLimit {
     }
 
     /// Reads a value with its unit. Below the range no shell would start, above it is a slip.
-    fn parse(self, value: &str) -> Result<u64, InvalidLimit> {
+    fn parse(self, value: &str) -> Result<u64, InvalidLimitError> {
         let (least, most) = match self {
             Self::Memory => (32_000_000, 64_000_000_000_000),
             Self::Cpu => (1, 100_000),
@@ -89,27 +89,28 @@ impl CommandLimit {
             Self::File => (1_000, 64_000_000_000_000),
         };
         let name = || self.name().to_owned();
-        let wrong = |source| InvalidLimit::Value { name: name(), source };
+        let wrong = |source| InvalidLimitError::Value { name: name(), source };
         let number = match self {
             Self::Memory | Self::File => value.parse::<ByteSize>().map_err(wrong)?.get(),
             Self::Cpu => percent(value).map_err(wrong)?,
             Self::Processes | Self::OpenFiles => value
                 .trim()
                 .parse()
-                .map_err(|_| wrong(InvalidAmount::new(value, "a whole number")))?,
+                .map_err(|_| wrong(InvalidAmountError::new(value, "a whole number")))?,
         };
         if (least..=most).contains(&number) {
             return Ok(number);
         }
         let [least, most] = [least, most].map(|bound| self.shown(bound));
-        Err(InvalidLimit::Range { name: name(), value: value.trim().to_owned(), least, most })
+        Err(InvalidLimitError::Range { name: name(), value: value.trim().to_owned(), least, most })
     }
 }
 
 /// Reads `50%`, `50 %` or `50`.
-fn percent(text: &str) -> Result<u64, InvalidAmount> {
+fn percent(text: &str) -> Result<u64, InvalidAmountError> {
     let number = text.trim().strip_suffix('%').unwrap_or(text).trim();
-    let wrong = || InvalidAmount::new(text, "a share of one processor such as `50%` or `400%`");
+    let wrong =
+        || InvalidAmountError::new(text, "a share of one processor such as `50%` or `400%`");
     if number.starts_with('+') { Err(wrong()) } else { number.parse().map_err(|_| wrong()) }
 }
 
@@ -136,7 +137,7 @@ impl CommandLimits {
     }
 
     /// Sets one limit from a value with its unit.
-    pub fn set(&mut self, limit: CommandLimit, value: &str) -> Result<(), InvalidLimit> {
+    pub fn set(&mut self, limit: CommandLimit, value: &str) -> Result<(), InvalidLimitError> {
         limit.parse(value).map(|value| self.put(limit, value))
     }
 
@@ -168,7 +169,7 @@ pub struct CommandLimitChange(BTreeMap<CommandLimit, u64>);
 
 impl CommandLimitChange {
     /// Names one limit, with a value and its unit.
-    pub fn set(&mut self, limit: CommandLimit, value: &str) -> Result<(), InvalidLimit> {
+    pub fn set(&mut self, limit: CommandLimit, value: &str) -> Result<(), InvalidLimitError> {
         limit.parse(value).map(|value| {
             self.0.insert(limit, value);
         })

@@ -12,7 +12,7 @@ use serde::Serialize;
 /// Where a canonical path lies, seen from the workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Whereabouts {
+pub enum PathZone {
     /// Beneath one of the workspace roots.
     Workspace,
     /// In the folder that holds this session's own oversized results.
@@ -26,12 +26,12 @@ pub enum Whereabouts {
 pub struct TargetPath {
     written: String,
     canonical: PathBuf,
-    whereabouts: Whereabouts,
+    whereabouts: PathZone,
 }
 
 impl TargetPath {
     /// Binds a path as written to what it denotes. Only whoever resolved it should call this.
-    pub fn new(written: impl Into<String>, canonical: PathBuf, whereabouts: Whereabouts) -> Self {
+    pub fn new(written: impl Into<String>, canonical: PathBuf, whereabouts: PathZone) -> Self {
         Self { written: written.into(), canonical, whereabouts }
     }
 
@@ -46,14 +46,14 @@ impl TargetPath {
     }
 
     /// Where it lies, seen from the workspace.
-    pub fn whereabouts(&self) -> Whereabouts {
+    pub fn whereabouts(&self) -> PathZone {
         self.whereabouts
     }
 }
 
 /// A command as it is to be run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Execution {
+pub struct CommandExecution {
     /// What runs.
     pub command: CommandLine,
     /// The folder it runs in; the workspace's first when absent.
@@ -74,7 +74,7 @@ pub enum CommandLine {
     Program(Vec<String>),
 }
 
-impl Execution {
+impl CommandExecution {
     /// A text for a shell, in the workspace's first folder.
     pub fn shell(text: impl Into<String>) -> Self {
         let command = CommandLine::Shell(text.into());
@@ -82,7 +82,7 @@ impl Execution {
     }
 }
 
-impl fmt::Display for Execution {
+impl fmt::Display for CommandExecution {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.command {
             CommandLine::Shell(text) => f.write_str(text),
@@ -102,7 +102,7 @@ pub enum Effect {
     /// Removes a file.
     Delete(TargetPath),
     /// Runs a command.
-    Exec(Execution),
+    Exec(CommandExecution),
     /// Talks to a host.
     Net(String),
     /// Uses a tool of an MCP server.
@@ -112,8 +112,8 @@ pub enum Effect {
         /// The server's own name for the tool.
         tool: String,
         /// Whether it is still what was approved.
-        #[serde(skip_serializing_if = "Definition::is_steady")]
-        definition: Definition,
+        #[serde(skip_serializing_if = "ToolDefinitionState::is_steady")]
+        definition: ToolDefinitionState,
     },
     /// Puts a question to the person.
     Ask,
@@ -179,7 +179,7 @@ impl Effect {
     }
 
     /// The command this effect is about, if it is about one.
-    pub fn execution(&self) -> Option<&Execution> {
+    pub fn execution(&self) -> Option<&CommandExecution> {
         match self {
             Self::Exec(execution) => Some(execution),
             _ => None,
@@ -190,8 +190,8 @@ impl Effect {
     /// the session's own results, questions, and zero's own state.
     pub fn is_contained(&self) -> bool {
         match self {
-            Self::Read(path) => path.whereabouts() != Whereabouts::Outside,
-            Self::Write(path) | Self::Delete(path) => path.whereabouts() == Whereabouts::Workspace,
+            Self::Read(path) => path.whereabouts() != PathZone::Outside,
+            Self::Write(path) | Self::Delete(path) => path.whereabouts() == PathZone::Workspace,
             Self::Ask | Self::State(_) => true,
             Self::Exec(_) | Self::Net(_) | Self::Mcp { .. } | Self::Note(_) | Self::Endpoint(_) => {
                 false
@@ -225,7 +225,7 @@ impl fmt::Display for Effect {
 /// about itself: a server that rewrites that later is asked about again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Definition {
+pub enum ToolDefinitionState {
     /// It is, or it was never approved.
     #[default]
     Steady,
@@ -233,7 +233,7 @@ pub enum Definition {
     Changed,
 }
 
-impl Definition {
+impl ToolDefinitionState {
     /// Whether nothing is to be said of it.
     pub fn is_steady(&self) -> bool {
         *self == Self::Steady

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{Kind, RunId};
+use crate::{RunId, ToolKind};
 
 /// One entry of a session's ledger.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -22,20 +22,20 @@ pub struct Event {
     pub time_ms: i64,
     /// What.
     #[serde(flatten)]
-    pub what: What,
+    pub what: EventKind,
 }
 
 /// What happened.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub enum What {
+pub enum EventKind {
     /// The person said something, and a run begins or waits for its turn.
     Prompt {
         /// Their words.
         text: String,
         /// What came with them.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        attachments: Vec<Attachment>,
+        attachments: Vec<PromptAttachment>,
     },
     /// The run works on it.
     RunStarted {
@@ -63,12 +63,12 @@ pub enum What {
         /// What it will do, in one line.
         title: String,
         /// How to picture it.
-        kind: Kind,
+        kind: ToolKind,
         /// Its arguments.
         input: Value,
         /// Places it is about.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        locations: Vec<Place>,
+        locations: Vec<FilePosition>,
     },
     /// More is known of a call: a better title, or how far it is.
     ToolUpdated {
@@ -79,10 +79,10 @@ pub enum What {
         title: Option<String>,
         /// How to picture it, where that is known better now.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        kind: Option<Kind>,
+        kind: Option<ToolKind>,
         /// Places it is about, where they are known better now.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        locations: Vec<Place>,
+        locations: Vec<FilePosition>,
         /// What it says of its progress.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         progress: Option<String>,
@@ -92,15 +92,15 @@ pub enum What {
         /// The call.
         call: String,
         /// How.
-        status: ToolStatus,
+        status: ToolCallStatus,
         /// What the model is told.
         content: Vec<ResultContent>,
         /// What the person sees.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        display: Option<Shown>,
+        display: Option<CallDisplay>,
         /// Places it touched.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        locations: Vec<Place>,
+        locations: Vec<FilePosition>,
     },
     /// The plan as it is now.
     Plan {
@@ -120,7 +120,7 @@ pub enum What {
         by: String,
     },
     /// A person is asked something on behalf of a tool or the loop itself.
-    QuestionAsked(PersonQuestion),
+    QuestionAsked(UserQuestion),
     /// They answered, or nobody will.
     QuestionAnswered {
         /// The question.
@@ -131,7 +131,7 @@ pub enum What {
     /// Tokens of the run so far, and how full the model's window is.
     UsageReported {
         /// Of this run.
-        run_usage: Usage,
+        run_usage: TokenUsage,
         /// Tokens that the next request would send, as far as known.
         context_tokens: u64,
         /// Tokens the model can take.
@@ -168,16 +168,16 @@ pub enum What {
     /// The run is over. Comes exactly once for each prompt.
     RunEnded {
         /// How.
-        end: RunEnd,
+        end: RunOutcome,
         /// Of this run.
-        usage: Usage,
+        usage: TokenUsage,
     },
 }
 
 /// How a call ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum ToolStatus {
+pub enum ToolCallStatus {
     /// It gave a result.
     Completed,
     /// It gave an error.
@@ -190,7 +190,7 @@ pub enum ToolStatus {
     Interrupted,
 }
 
-impl What {
+impl EventKind {
     /// Bytes of what can be long in it, as far as that counts.
     pub fn bytes(&self) -> usize {
         match self {
@@ -201,9 +201,11 @@ impl What {
             Self::ToolStarted { input, .. } => input.to_string().len(),
             Self::ToolEnded { content, display, .. } => {
                 let content = content.iter().map(ResultContent::bytes).sum::<usize>();
-                content + display.as_ref().map_or(0, Shown::bytes)
+                content + display.as_ref().map_or(0, CallDisplay::bytes)
             }
-            Self::ApprovalRequested(request) => request.preview.as_ref().map_or(0, Shown::bytes),
+            Self::ApprovalRequested(request) => {
+                request.preview.as_ref().map_or(0, CallDisplay::bytes)
+            }
             Self::Compacted { summary, .. } => summary.len(),
             _ => 0,
         }
@@ -219,7 +221,7 @@ impl ResultContent {
     }
 }
 
-impl Shown {
+impl CallDisplay {
     fn bytes(&self) -> usize {
         let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
         match self {
@@ -234,7 +236,7 @@ impl Shown {
 /// How a run ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "how", rename_all = "snake_case")]
-pub enum RunEnd {
+pub enum RunOutcome {
     /// The model had said what it wanted to say.
     Completed,
     /// The model may not write more; what it said is cut.
@@ -268,7 +270,7 @@ pub enum RunEnd {
 
 /// What came with a prompt.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Attachment {
+pub struct PromptAttachment {
     /// Media type.
     pub mime: String,
     /// The bytes, in base64.
@@ -280,7 +282,7 @@ pub struct Attachment {
 
 /// A place in a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Place {
+pub struct FilePosition {
     /// Absolute path.
     pub path: String,
     /// Line, counted from 1.
@@ -291,7 +293,7 @@ pub struct Place {
 /// What the person sees of a call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub enum Shown {
+pub enum CallDisplay {
     /// Text with Markdown.
     Markdown {
         /// The text.
@@ -345,10 +347,10 @@ pub struct ApprovalRequest {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub commands: Vec<String>,
     /// What it would touch, one line each, with the verdict on it.
-    pub effects: Vec<AskedEffect>,
+    pub effects: Vec<ApprovalEffect>,
     /// The change it would make, where there is one to show.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub preview: Option<Shown>,
+    pub preview: Option<CallDisplay>,
     /// The input as it would run, where hooks made it another than the one that the model wrote.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<Box<Value>>,
@@ -362,7 +364,7 @@ pub struct ApprovalRequest {
 
 /// One thing that a call would touch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct AskedEffect {
+pub struct ApprovalEffect {
     /// `read`, `write`, `exec`, …
     pub kind: String,
     /// What.
@@ -384,7 +386,7 @@ pub struct ApprovalOption {
 
 /// Something a person is asked, other than whether a call may run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct PersonQuestion {
+pub struct UserQuestion {
     /// Names the question.
     pub id: String,
     /// Who asks; the asker cannot choose it.
@@ -419,7 +421,7 @@ pub enum ResultContent {
 
 /// Tokens and what they cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Usage {
+pub struct TokenUsage {
     /// Tokens the model read, cached ones included.
     pub input_tokens: u64,
     /// Tokens the model wrote, thoughts included.
@@ -435,7 +437,7 @@ pub struct Usage {
     pub cost_usd: Option<f64>,
 }
 
-impl std::ops::AddAssign for Usage {
+impl std::ops::AddAssign for TokenUsage {
     fn add_assign(&mut self, other: Self) {
         self.input_tokens = self.input_tokens.saturating_add(other.input_tokens);
         self.output_tokens = self.output_tokens.saturating_add(other.output_tokens);

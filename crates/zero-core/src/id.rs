@@ -16,25 +16,25 @@ use serde::{Deserialize, Serialize, Serializer};
     "`{}` is not an id: use 1 to {ID_LEN_MAX} ASCII letters, digits, `_`, `-`, `.` or `:`, starting with a letter or digit",
     .text.escape_debug()
 )]
-pub struct InvalidId {
+pub struct InvalidIdError {
     text: String,
 }
 
 /// Longest id accepted, in bytes.
 pub const ID_LEN_MAX: usize = 128;
 
-fn checked(text: String) -> Result<Arc<str>, InvalidId> {
+fn checked(text: String) -> Result<Arc<str>, InvalidIdError> {
     let starts_well = text.starts_with(|c: char| c.is_ascii_alphanumeric());
     let all_allowed = text.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-.:".contains(&b));
     if starts_well && all_allowed && text.len() <= ID_LEN_MAX {
         Ok(text.into())
     } else {
-        Err(InvalidId { text })
+        Err(InvalidIdError { text })
     }
 }
 
 // An id goes along with whatever happens, so a copy of it costs nothing.
-macro_rules! id {
+macro_rules! define_id {
     ($(#[$doc:meta])* $name:ident, $prefix:literal) => {
         $(#[$doc])*
         #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, JsonSchema)]
@@ -44,7 +44,7 @@ macro_rules! id {
 
         impl $name {
             /// Checks `text` and wraps it.
-            pub fn new(text: impl Into<String>) -> Result<Self, InvalidId> {
+            pub fn new(text: impl Into<String>) -> Result<Self, InvalidIdError> {
                 checked(text.into()).map(Self)
             }
 
@@ -60,9 +60,9 @@ macro_rules! id {
         }
 
         impl TryFrom<String> for $name {
-            type Error = InvalidId;
+            type Error = InvalidIdError;
 
-            fn try_from(text: String) -> Result<Self, InvalidId> {
+            fn try_from(text: String) -> Result<Self, InvalidIdError> {
                 checked(text).map(Self)
             }
         }
@@ -87,15 +87,15 @@ macro_rules! id {
     };
 }
 
-id!(
+define_id!(
     /// One conversation with its own transcript, grants and files read.
     SessionId, "sess"
 );
-id!(
+define_id!(
     /// One prompt being answered within a session.
     RunId, "run"
 );
-id!(
+define_id!(
     /// One use of one tool.
     CallId, "call"
 );

@@ -4,32 +4,33 @@
 //! environment variable, and nothing here knows a protocol, so the crate never fails for want of
 //! the outside world: it has none.
 
-pub mod call;
 pub mod command_limits;
 pub mod effect;
-pub mod error;
 pub mod event;
-pub mod extra_roots;
+pub mod extra_root_certificates;
+pub mod host_limits;
 pub mod id;
-pub mod limits;
-pub mod name;
-pub mod result;
+pub mod sanitize;
+pub mod schema_violation;
 pub mod session_key;
-pub mod shown;
-pub mod spec;
-pub mod violation;
+pub mod tool_call;
+pub mod tool_error;
+pub mod tool_name;
+pub mod tool_result;
+pub mod tool_spec;
 
-pub use call::ToolCall;
 pub use command_limits::{CommandLimit, CommandLimitChange, CommandLimits};
 pub use effect::{
-    CommandLine, Definition, Effect, Effects, Execution, NoteChange, TargetPath, Whereabouts,
+    CommandExecution, CommandLine, Effect, Effects, NoteChange, PathZone, TargetPath,
+    ToolDefinitionState,
 };
-pub use error::{ErrorType, Reason, ToolError};
-pub use extra_roots::ExtraRoots;
+pub use extra_root_certificates::ExtraRootCertificates;
+pub use host_limits::{ByteSize, HostLimits};
 pub use id::{CallId, RunId, SessionId};
-pub use limits::{ByteSize, Limits};
-pub use name::ToolName;
-pub use result::{Content, Display, FileDiff, Location, ToolResult};
-pub use session_key::{InvalidKey, SessionKey};
-pub use spec::{Category, Kind, Risk, TimeoutClass, ToolSpec};
-pub use violation::Violation;
+pub use schema_violation::SchemaViolation;
+pub use session_key::{InvalidSessionKeyError, SessionKey};
+pub use tool_call::ToolCall;
+pub use tool_error::{ErrorReason, ErrorType, ToolError};
+pub use tool_name::ToolName;
+pub use tool_result::{FileDiff, FileLocation, ResultDisplay, ToolResult, ToolResultPart};
+pub use tool_spec::{RiskLevel, TimeoutClass, ToolCategory, ToolKind, ToolSpec};

@@ -16,7 +16,7 @@ pub struct SessionKey(String);
 
 /// A text that is no key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum InvalidKey {
+pub enum InvalidSessionKeyError {
     /// It is empty or too long.
     #[error("a session key has 1 to {max} characters, this one has {0}", max = SessionKey::LEN_MAX)]
     Length(usize),
@@ -31,12 +31,12 @@ impl SessionKey {
 
     /// The key that `written` means. A bare one is put under the default agent; `main` and `global`
     /// are its main session.
-    pub fn resolve(written: &str, default_agent: &str) -> Result<Self, InvalidKey> {
+    pub fn resolve(written: &str, default_agent: &str) -> Result<Self, InvalidSessionKeyError> {
         let length = written.chars().count();
         if length == 0 || length > Self::LEN_MAX {
-            return Err(InvalidKey::Length(length));
+            return Err(InvalidSessionKeyError::Length(length));
         }
-        let malformed = || InvalidKey::Malformed(written.to_owned());
+        let malformed = || InvalidSessionKeyError::Malformed(written.to_owned());
         let folded = written.trim().to_lowercase();
         if folded.is_empty() || folded.chars().any(char::is_control) {
             return Err(malformed());
@@ -55,7 +55,7 @@ impl SessionKey {
         };
         let length = key.chars().count();
         if length > Self::LEN_MAX {
-            return Err(InvalidKey::Length(length));
+            return Err(InvalidSessionKeyError::Length(length));
         }
         Ok(Self(key))
     }
@@ -95,11 +95,11 @@ pub fn is_agent_id(text: &str) -> bool {
 }
 
 impl TryFrom<String> for SessionKey {
-    type Error = InvalidKey;
+    type Error = InvalidSessionKeyError;
 
-    fn try_from(text: String) -> Result<Self, InvalidKey> {
+    fn try_from(text: String) -> Result<Self, InvalidSessionKeyError> {
         let key = Self::resolve(&text, "main")?;
-        if key.0 == text { Ok(key) } else { Err(InvalidKey::Malformed(text)) }
+        if key.0 == text { Ok(key) } else { Err(InvalidSessionKeyError::Malformed(text)) }
     }
 }
 

@@ -6,9 +6,9 @@
 
 use sha2::{Digest, Sha256};
 use subtle::{ConditionallySelectable, ConstantTimeEq};
-use zero_session::reach::Reach;
+use zero_session::folder_access::FolderAccess;
 use zero_wire::handshake::ConnectAuth;
-use zero_wire::method::Scope;
+use zero_wire::method::TokenScope;
 
 /// Somebody who was let in.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,9 +16,9 @@ pub struct Principal {
     /// The name of their token. The sessions they open are theirs by it.
     pub name: String,
     /// What they may do.
-    pub scopes: Vec<Scope>,
+    pub scopes: Vec<TokenScope>,
     /// Where on this machine they may let sessions work.
-    pub reach: Reach,
+    pub reach: FolderAccess,
     /// Whose sessions they see and use instead of their own, where that is not the same: a second
     /// device of somebody.
     pub owner: Option<String>,
@@ -26,22 +26,22 @@ pub struct Principal {
 
 impl Principal {
     /// Somebody who has sessions of their own, anywhere on this machine.
-    pub fn new(name: impl Into<String>, scopes: Vec<Scope>) -> Self {
-        Self { name: name.into(), scopes, reach: Reach::Anywhere, owner: None }
+    pub fn new(name: impl Into<String>, scopes: Vec<TokenScope>) -> Self {
+        Self { name: name.into(), scopes, reach: FolderAccess::Anywhere, owner: None }
     }
 }
 
 /// Who may use a gateway.
 #[derive(Clone, Default)]
 pub struct AuthConfig {
-    tokens: Vec<Key>,
-    passwords: Vec<Key>,
+    tokens: Vec<SecretDigest>,
+    passwords: Vec<SecretDigest>,
     anybody: Option<Principal>,
 }
 
 /// What somebody knows, and who they are by that. No `Debug`: even a hash helps who guesses.
 #[derive(Clone)]
-struct Key {
+struct SecretDigest {
     digest: [u8; 32],
     principal: Principal,
 }
@@ -75,7 +75,7 @@ impl AuthConfig {
 
     /// Lets in whoever has this token.
     pub fn with_token(mut self, token: &str, holder: Principal) -> Result<Self, InvalidSecret> {
-        self.tokens.push(Key::new(token, Self::TOKEN_LEN_MIN, holder)?);
+        self.tokens.push(SecretDigest::new(token, Self::TOKEN_LEN_MIN, holder)?);
         Ok(self)
     }
 
@@ -85,7 +85,7 @@ impl AuthConfig {
         password: &str,
         holder: Principal,
     ) -> Result<Self, InvalidSecret> {
-        self.passwords.push(Key::new(password, Self::PASSWORD_LEN_MIN, holder)?);
+        self.passwords.push(SecretDigest::new(password, Self::PASSWORD_LEN_MIN, holder)?);
         Ok(self)
     }
 
@@ -95,7 +95,7 @@ impl AuthConfig {
     }
 
     /// Who shows this. A device's token or one for pairing opens nothing here: none are given out.
-    pub(crate) fn check(&self, shown: Option<&ConnectAuth>) -> Result<Principal, AuthProblem> {
+    pub(crate) fn check(&self, shown: Option<&ConnectAuth>) -> Result<Principal, AuthError> {
         if let Some(principal) = &self.anybody {
             return Ok(principal.clone());
         }
@@ -109,29 +109,29 @@ impl AuthConfig {
             return Ok(principal.clone());
         }
         Err(if token.is_some() {
-            AuthProblem::TokenMismatch
+            AuthError::TokenMismatch
         } else if password.is_some() {
-            AuthProblem::PasswordMismatch
+            AuthError::PasswordMismatch
         } else if said(|auth| &auth.device_token).is_some() {
-            AuthProblem::DeviceTokenMismatch
+            AuthError::DeviceTokenMismatch
         } else if said(|auth| &auth.bootstrap_token).is_some() {
-            AuthProblem::BootstrapTokenInvalid
+            AuthError::BootstrapTokenInvalid
         } else if self.tokens.is_empty() && !self.passwords.is_empty() {
-            AuthProblem::PasswordMissing
+            AuthError::PasswordMissing
         } else {
-            AuthProblem::TokenMissing
+            AuthError::TokenMissing
         })
     }
 
     /// Who shows this as a bearer.
-    pub(crate) fn check_bearer(&self, token: Option<&str>) -> Result<Principal, AuthProblem> {
+    pub(crate) fn check_bearer(&self, token: Option<&str>) -> Result<Principal, AuthError> {
         let auth =
             token.map(|token| ConnectAuth { token: Some(token.to_owned()), ..Default::default() });
         self.check(auth.as_ref())
     }
 }
 
-impl Key {
+impl SecretDigest {
     fn new(secret: &str, min: usize, principal: Principal) -> Result<Self, InvalidSecret> {
         let length = secret.chars().count();
         if length < min {
@@ -146,7 +146,7 @@ fn digest(secret: &str) -> [u8; 32] {
 }
 
 /// Whose it is. Looks at every key, whichever fits.
-fn find<'a>(keys: &'a [Key], shown: &str) -> Option<&'a Principal> {
+fn find<'a>(keys: &'a [SecretDigest], shown: &str) -> Option<&'a Principal> {
     let shown = digest(shown);
     // Counted from 1: 0 is nobody.
     let found = keys.iter().zip(1_u64..).fold(0, |found, (key, number)| {
@@ -158,19 +158,22 @@ fn find<'a>(keys: &'a [Key], shown: &str) -> Option<&'a Principal> {
 
 /// What of the scopes that somebody has is granted when these are asked for: all when nothing is.
 /// Asking never adds any. What another granted scope covers is not named again.
-pub(crate) fn grant(has: &[Scope], asked: Option<&[String]>) -> Vec<Scope> {
+pub(crate) fn grant(has: &[TokenScope], asked: Option<&[String]>) -> Vec<TokenScope> {
     let asked = asked.unwrap_or_default();
-    let known: Vec<Scope> = asked.iter().filter_map(|word| Scope::from_word(word)).collect();
+    let known: Vec<TokenScope> =
+        asked.iter().filter_map(|word| TokenScope::from_word(word)).collect();
     let wanted = if asked.is_empty() { has } else { known.as_slice() };
-    let covered = |scopes: &[Scope], scope: Scope| scopes.iter().any(|one| one.covers(scope));
-    let granted =
-        || Scope::ALL.into_iter().filter(|scope| covered(has, *scope) && covered(wanted, *scope));
+    let covered =
+        |scopes: &[TokenScope], scope: TokenScope| scopes.iter().any(|one| one.covers(scope));
+    let granted = || {
+        TokenScope::ALL.into_iter().filter(|scope| covered(has, *scope) && covered(wanted, *scope))
+    };
     granted().filter(|scope| !granted().any(|one| one != *scope && one.covers(*scope))).collect()
 }
 
 /// Why somebody is not let in. Never says what was shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum AuthProblem {
+pub(crate) enum AuthError {
     TokenMissing,
     TokenMismatch,
     PasswordMissing,
@@ -179,7 +182,7 @@ pub(crate) enum AuthProblem {
     BootstrapTokenInvalid,
 }
 
-impl AuthProblem {
+impl AuthError {
     /// Whether it was a guess; those are counted.
     pub(crate) fn is_guess(self) -> bool {
         !matches!(self, Self::TokenMissing | Self::PasswordMissing)
@@ -246,20 +249,20 @@ mod tests {
     const ADMIN: &str = "admin-token-0123456789";
     const PASSWORD: &str = "correct horse";
 
-    fn someone(name: &str, scopes: &[Scope]) -> Principal {
+    fn someone(name: &str, scopes: &[TokenScope]) -> Principal {
         Principal::new(name, scopes.to_vec())
     }
 
     fn auth() -> AuthConfig {
         AuthConfig::nobody()
-            .with_token(READER, someone("reader", &[Scope::Read]))
-            .and_then(|auth| auth.with_token(ADMIN, someone("admin", &[Scope::Admin])))
-            .and_then(|auth| auth.with_password(PASSWORD, someone("person", &[Scope::Write])))
+            .with_token(READER, someone("reader", &[TokenScope::Read]))
+            .and_then(|auth| auth.with_token(ADMIN, someone("admin", &[TokenScope::Admin])))
+            .and_then(|auth| auth.with_password(PASSWORD, someone("person", &[TokenScope::Write])))
             .unwrap()
     }
 
     #[track_caller]
-    fn check(shown: &str, expected: Result<&str, AuthProblem>) {
+    fn check(shown: &str, expected: Result<&str, AuthError>) {
         let shown: Option<ConnectAuth> = serde_json::from_str(shown).unwrap();
         let found = auth().check(shown.as_ref()).map(|principal| principal.name);
         assert_eq!(found, expected.map(str::to_owned));
@@ -276,26 +279,23 @@ mod tests {
 
     #[test]
     fn nothing_else_does() {
-        check("null", Err(AuthProblem::TokenMissing));
-        check("{}", Err(AuthProblem::TokenMissing));
-        check(r#"{"token":""}"#, Err(AuthProblem::TokenMissing));
-        check(r#"{"token":"reader-token-012345678"}"#, Err(AuthProblem::TokenMismatch));
-        check(r#"{"token":"reader-token-01234567899"}"#, Err(AuthProblem::TokenMismatch));
-        check(&format!(r#"{{"token":"{PASSWORD}"}}"#), Err(AuthProblem::TokenMismatch));
-        check(&format!(r#"{{"password":"{ADMIN}"}}"#), Err(AuthProblem::PasswordMismatch));
-        check(&format!(r#"{{"deviceToken":"{ADMIN}"}}"#), Err(AuthProblem::DeviceTokenMismatch));
-        check(
-            &format!(r#"{{"bootstrapToken":"{ADMIN}"}}"#),
-            Err(AuthProblem::BootstrapTokenInvalid),
-        );
+        check("null", Err(AuthError::TokenMissing));
+        check("{}", Err(AuthError::TokenMissing));
+        check(r#"{"token":""}"#, Err(AuthError::TokenMissing));
+        check(r#"{"token":"reader-token-012345678"}"#, Err(AuthError::TokenMismatch));
+        check(r#"{"token":"reader-token-01234567899"}"#, Err(AuthError::TokenMismatch));
+        check(&format!(r#"{{"token":"{PASSWORD}"}}"#), Err(AuthError::TokenMismatch));
+        check(&format!(r#"{{"password":"{ADMIN}"}}"#), Err(AuthError::PasswordMismatch));
+        check(&format!(r#"{{"deviceToken":"{ADMIN}"}}"#), Err(AuthError::DeviceTokenMismatch));
+        check(&format!(r#"{{"bootstrapToken":"{ADMIN}"}}"#), Err(AuthError::BootstrapTokenInvalid));
     }
 
     #[test]
     fn nobody_is_nobody() {
         let shown = ConnectAuth { token: Some(String::new()), ..Default::default() };
-        assert_eq!(AuthConfig::nobody().check(Some(&shown)), Err(AuthProblem::TokenMissing));
+        assert_eq!(AuthConfig::nobody().check(Some(&shown)), Err(AuthError::TokenMissing));
         assert!(AuthConfig::nobody().asks());
-        assert!(!AuthConfig::anybody(someone("local", &[Scope::Admin])).asks());
+        assert!(!AuthConfig::anybody(someone("local", &[TokenScope::Admin])).asks());
     }
 
     #[test]
@@ -309,11 +309,11 @@ mod tests {
     #[test]
     fn asking_never_adds_a_scope() {
         #[track_caller]
-        fn check(has: &[Scope], asked: &[&str], expected: &[Scope]) {
+        fn check(has: &[TokenScope], asked: &[&str], expected: &[TokenScope]) {
             let asked: Vec<String> = asked.iter().map(|word| (*word).to_owned()).collect();
             assert_eq!(grant(has, Some(&asked)), expected, "{has:?} asking {asked:?}");
         }
-        use Scope::{Admin, Approvals, Questions, Read, Write};
+        use TokenScope::{Admin, Approvals, Questions, Read, Write};
         check(&[Read], &["operator.admin"], &[Read]);
         check(&[Read], &["operator.write"], &[Read]);
         check(&[Write, Approvals], &["operator.admin"], &[Write, Approvals]);

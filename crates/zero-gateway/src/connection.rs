@@ -13,24 +13,24 @@ use futures_util::FutureExt;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::Utf8Bytes;
-use zero_wire::frame::{self, BadFrame};
-use zero_wire::{CloseReason, ErrorCode, ErrorShape, Frame, ResponseFrame};
+use zero_wire::frame::{self, FrameParseError};
+use zero_wire::{CloseReason, ErrorCode, ErrorPayload, GatewayFrame, ResponseFrame};
 
 use crate::auth::Principal;
+use crate::authenticated_connection::AuthenticatedConnection;
+use crate::connection_limiter::ConnectionPermit;
 use crate::gateway::GatewayInner;
 use crate::handshake;
-use crate::methods::{self, Answering};
-use crate::outbox::{Outbox, refusal};
-use crate::peer::Peer;
-use crate::slots::Place;
+use crate::methods::{self, AnswerFuture};
+use crate::send_queue::{SendQueue, refusal};
 
 /// Bytes of a message that is read at once; to read and check a longer one takes milliseconds.
 const READ_HERE_BYTES_MAX: usize = 64 * 1024;
 
 /// One end of a connection, whatever carries it.
-pub(crate) trait Link: Send {
+pub(crate) trait MessageTransport: Send {
     /// Sends what waits until something arrives. May be dropped and called again.
-    fn exchange(&mut self, outbox: &Outbox) -> impl Future<Output = Arrived> + Send;
+    fn exchange(&mut self, outbox: &SendQueue) -> impl Future<Output = TransportEvent> + Send;
 
     /// The sender is known: from now on messages may be long.
     fn trust(&mut self);
@@ -44,7 +44,7 @@ pub(crate) trait Link: Send {
 }
 
 /// What arrived on a connection.
-pub(crate) enum Arrived {
+pub(crate) enum TransportEvent {
     Text(Utf8Bytes),
     NotText,
     SignOfLife,
@@ -53,21 +53,25 @@ pub(crate) enum Arrived {
 }
 
 /// Who is at the other end.
-pub(crate) enum From {
+pub(crate) enum PeerOrigin {
     /// Somebody at this address, who has to show who they are.
     Network {
         /// The address.
         address: IpAddr,
         /// One of the places for strangers; held until they have shown it.
-        _place: Place,
+        _place: ConnectionPermit,
     },
     /// Somebody in this process.
     Process(Principal),
 }
 
 /// Runs a connection to its end.
-pub(crate) async fn run(gateway: Arc<GatewayInner>, mut link: impl Link, from: From) {
-    let outbox = Outbox::new(gateway.limits.outbox());
+pub(crate) async fn run(
+    gateway: Arc<GatewayInner>,
+    mut link: impl MessageTransport,
+    from: PeerOrigin,
+) {
+    let outbox = SendQueue::new(gateway.limits.outbox());
     let reason = converse(&gateway, &mut link, &outbox, from).await;
     outbox.gone();
     link.finish(reason, gateway.limits.close_grace).await;
@@ -75,9 +79,9 @@ pub(crate) async fn run(gateway: Arc<GatewayInner>, mut link: impl Link, from: F
 
 async fn converse(
     gateway: &Arc<GatewayInner>,
-    link: &mut impl Link,
-    outbox: &Outbox,
-    from: From,
+    link: &mut impl MessageTransport,
+    outbox: &SendQueue,
+    from: PeerOrigin,
 ) -> Option<CloseReason> {
     let greeted = tokio::select! {
         greeted = handshake::greet(gateway, link, outbox, &from) => greeted,
@@ -95,23 +99,25 @@ async fn converse(
     let Some(_registered) = gateway.register(outbox) else {
         return Some(gateway.farewell());
     };
-    let peer = Peer::new(Arc::clone(gateway), greeting, outbox.clone());
+    let peer = AuthenticatedConnection::new(Arc::clone(gateway), greeting, outbox.clone());
     let hearing = Arc::clone(&peer);
     gateway.tasks.spawn(async move { hearing.hear_questions().await });
     let requests = Arc::new(Semaphore::new(gateway.limits.requests_max));
     let reason = loop {
         match link.exchange(outbox).await {
-            Arrived::Text(text) => {
+            TransportEvent::Text(text) => {
                 outbox.heard();
                 match read(&peer, text).await {
-                    Read::Request(request) => start(gateway, &peer, outbox, &requests, request),
+                    ParsedMessage::Request(request) => {
+                        start(gateway, &peer, outbox, &requests, request)
+                    }
                     // Nobody could make anything of an answer.
-                    Read::Nonsense => {}
-                    Read::Refused(response) => outbox.response(*response),
+                    ParsedMessage::Nonsense => {}
+                    ParsedMessage::Refused(response) => outbox.response(*response),
                 }
             }
-            Arrived::NotText | Arrived::SignOfLife => outbox.heard(),
-            Arrived::Over(reason) => break reason,
+            TransportEvent::NotText | TransportEvent::SignOfLife => outbox.heard(),
+            TransportEvent::Over(reason) => break reason,
         }
     };
     peer.gone().await;
@@ -120,30 +126,30 @@ async fn converse(
 }
 
 /// Reads a message. A long one is read where it holds up no other connection.
-pub(crate) async fn parse(text: Utf8Bytes) -> Result<Frame, BadFrame> {
+pub(crate) async fn parse(text: Utf8Bytes) -> Result<GatewayFrame, FrameParseError> {
     if text.len() <= READ_HERE_BYTES_MAX {
         return frame::parse(&text);
     }
     match tokio::task::spawn_blocking(move || frame::parse(&text)).await {
         Ok(parsed) => parsed,
-        Err(_) => Err(BadFrame::NotJson),
+        Err(_) => Err(FrameParseError::NotJson),
     }
 }
 
 /// The answer to what is no frame.
-pub(crate) fn unreadable(bad: BadFrame) -> ResponseFrame {
-    let error = ErrorShape::invalid(bad.to_string());
+pub(crate) fn unreadable(bad: FrameParseError) -> ResponseFrame {
+    let error = ErrorPayload::invalid(bad.to_string());
     let id = match bad {
-        BadFrame::Invalid { id, .. } => id,
+        FrameParseError::Invalid { id, .. } => id,
         _ => None,
     };
     refusal(id.unwrap_or_else(|| "invalid".to_owned()), error)
 }
 
 /// What a message turned out to be.
-enum Read {
+enum ParsedMessage {
     /// One that can begin, or be refused.
-    Request(Request),
+    Request(ParsedRequest),
     /// No request.
     Refused(Box<ResponseFrame>),
     /// No JSON.
@@ -151,59 +157,59 @@ enum Read {
 }
 
 /// A request that was read and checked.
-struct Request {
+struct ParsedRequest {
     id: String,
     method: String,
-    answer: Result<Answering, ErrorShape>,
+    answer: Result<AnswerFuture, ErrorPayload>,
 }
 
 /// Reads a message and checks what it asks for; a long one where it holds up no other connection.
 /// The messages after it wait, so that requests begin in the order they came.
-async fn read(peer: &Arc<Peer>, text: Utf8Bytes) -> Read {
+async fn read(peer: &Arc<AuthenticatedConnection>, text: Utf8Bytes) -> ParsedMessage {
     if text.len() <= READ_HERE_BYTES_MAX {
         return read_here(peer, &text);
     }
     let peer = Arc::clone(peer);
     let reading = tokio::task::spawn_blocking(move || read_here(&peer, &text));
-    reading.await.unwrap_or(Read::Nonsense)
+    reading.await.unwrap_or(ParsedMessage::Nonsense)
 }
 
-fn read_here(peer: &Arc<Peer>, text: &str) -> Read {
-    let refused = |response| Read::Refused(Box::new(response));
+fn read_here(peer: &Arc<AuthenticatedConnection>, text: &str) -> ParsedMessage {
+    let refused = |response| ParsedMessage::Refused(Box::new(response));
     let request = match frame::parse(text) {
-        Ok(Frame::Request(request)) => request,
+        Ok(GatewayFrame::Request(request)) => request,
         Ok(_) => {
-            let error = ErrorShape::invalid("invalid request frame: at /type: must be \"req\"");
+            let error = ErrorPayload::invalid("invalid request frame: at /type: must be \"req\"");
             return refused(refusal("invalid", error));
         }
-        Err(BadFrame::NotJson) => return Read::Nonsense,
+        Err(FrameParseError::NotJson) => return ParsedMessage::Nonsense,
         Err(bad) => return refused(unreadable(bad)),
     };
     let (id, method) = (request.id, request.method);
     let check = AssertUnwindSafe(|| methods::prepare(peer, &method, request.params));
     let answer = std::panic::catch_unwind(check).unwrap_or_else(|_| Err(broke_off()));
-    Read::Request(Request { id, method, answer })
+    ParsedMessage::Request(ParsedRequest { id, method, answer })
 }
 
-fn broke_off() -> ErrorShape {
+fn broke_off() -> ErrorPayload {
     tracing::error!("a request broke off by a mistake in zero");
     let message = "the request broke off by a mistake in zero; see its log";
-    ErrorShape::new(ErrorCode::Unavailable, message)
+    ErrorPayload::new(ErrorCode::Unavailable, message)
 }
 
 fn start(
     gateway: &GatewayInner,
-    peer: &Arc<Peer>,
-    outbox: &Outbox,
+    peer: &Arc<AuthenticatedConnection>,
+    outbox: &SendQueue,
     requests: &Arc<Semaphore>,
-    request: Request,
+    request: ParsedRequest,
 ) {
-    let Request { id, method, answer } = request;
+    let ParsedRequest { id, method, answer } = request;
     let Ok(permit) = Arc::clone(requests).try_acquire_owned() else {
         let max = gateway.limits.requests_max;
         let message =
             format!("{max} requests of this connection are not answered yet; wait for some");
-        let mut error = ErrorShape::new(ErrorCode::Unavailable, message);
+        let mut error = ErrorPayload::new(ErrorCode::Unavailable, message);
         error.retryable = Some(true);
         error.retry_after_ms = Some(1000);
         return outbox.response(refusal(id, error));
@@ -211,7 +217,7 @@ fn start(
     let peer = Arc::clone(peer);
     let give = {
         let outbox = outbox.clone();
-        move |answer: Result<String, ErrorShape>| match answer {
+        move |answer: Result<String, ErrorPayload>| match answer {
             Ok(payload) => outbox.answer(id, &payload),
             Err(error) => {
                 tracing::debug!(conn = %peer.conn_id(), %method, error = %error.message, "refused");
@@ -239,13 +245,13 @@ fn start(
 
 /// Sends what waits, up to the close at its end, but not longer than so.
 pub(crate) async fn say_all(
-    link: &mut impl Link,
-    outbox: &Outbox,
+    link: &mut impl MessageTransport,
+    outbox: &SendQueue,
     most: Duration,
 ) -> Option<CloseReason> {
     let all = async {
         loop {
-            if let Arrived::Over(reason) = link.exchange(outbox).await {
+            if let TransportEvent::Over(reason) = link.exchange(outbox).await {
                 return reason;
             }
         }

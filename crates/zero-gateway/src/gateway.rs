@@ -8,22 +8,22 @@ use std::time::{Duration, Instant};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use zero_session::sessions::Sessions;
+use zero_session::sessions::SessionManager;
 use zero_wire::frame::{BUFFERED_BYTES_MAX, PAYLOAD_BYTES_MAX, UNKNOWN_SENDER_BYTES_MAX};
-use zero_wire::pipe::ServerEnd;
+use zero_wire::pipe::ServerPipeEnd;
 use zero_wire::{CloseReason, close, events};
 
 use crate::auth::{AuthConfig, Principal};
-use crate::connection::{self, From};
-use crate::figures::MetricsSource;
+use crate::auth_limiter::{AuthAttemptLimits, AuthLimiter};
+use crate::connection::{self, PeerOrigin};
+use crate::connection_limiter::{ConnectionLimiter, ConnectionLimits};
 use crate::heartbeat;
-use crate::hosts::Hosts;
-use crate::limiter::{Limiter, TryLimits};
-use crate::outbox::{Outbox, OutboxLimits};
-use crate::pipe_link::PipeLink;
-use crate::reads::{ReadLimits, Reads};
-use crate::slots::{SlotLimits, Slots};
-use crate::upgrade::Guard;
+use crate::metric_families::MetricsSource;
+use crate::pipe_transport::PipeTransport;
+use crate::read_limiter::{ReadLimiter, ReadLimits};
+use crate::request_filter::RequestFilter;
+use crate::send_queue::{SendQueue, SendQueueLimits};
+use crate::tool_host_table::ToolHostTable;
 
 /// Fewest files that are left to sessions and tools.
 const OWN_FILES_MIN: u64 = 64;
@@ -33,7 +33,7 @@ const OWN_FILES_MAX: u64 = 4_096;
 /// What a gateway is made of.
 pub struct GatewayConfig {
     /// The sessions it is in front of.
-    pub sessions: Sessions,
+    pub sessions: SessionManager,
     /// Who may use it.
     pub auth: AuthConfig,
     /// Its bounds.
@@ -79,7 +79,7 @@ pub struct GatewayLimits {
     /// How long one waits for its turn.
     pub read_wait: Duration,
     /// How often somebody may guess.
-    pub tries: TryLimits,
+    pub tries: AuthAttemptLimits,
     /// How long TLS and the head of a request may take, each.
     pub head_time: Duration,
     /// How long a client may take to say who it is.
@@ -112,7 +112,7 @@ impl Default for GatewayLimits {
             reads_per_token_max: 2,
             reads_asked_max: 1_024,
             read_wait: Duration::from_secs(30),
-            tries: TryLimits::default(),
+            tries: AuthAttemptLimits::default(),
             head_time: Duration::from_secs(10),
             handshake_time: Duration::from_secs(15),
             close_grace: Duration::from_secs(1),
@@ -137,8 +137,8 @@ impl GatewayLimits {
         self
     }
 
-    pub(crate) fn outbox(&self) -> OutboxLimits {
-        OutboxLimits {
+    pub(crate) fn outbox(&self) -> SendQueueLimits {
+        SendQueueLimits {
             bytes_max: self.buffered_bytes_max,
             messages_max: self.buffered_messages_max,
             message_bytes_max: self.payload_bytes_max,
@@ -155,7 +155,7 @@ pub struct Gateway {
 /// What all connections share.
 pub(crate) struct GatewayInner {
     /// The sessions.
-    pub(crate) sessions: Sessions,
+    pub(crate) sessions: SessionManager,
     /// Who may use it.
     pub(crate) auth: AuthConfig,
     /// Its bounds.
@@ -168,40 +168,40 @@ pub(crate) struct GatewayInner {
     pub(crate) started: Instant,
     /// Connections that were greeted and are there.
     pub(crate) connections: AtomicU64,
-    pub(crate) guard: Guard,
-    pub(crate) limiter: Limiter,
-    pub(crate) slots: Slots,
-    pub(crate) reads: Reads,
+    pub(crate) guard: RequestFilter,
+    pub(crate) limiter: AuthLimiter,
+    pub(crate) slots: ConnectionLimiter,
+    pub(crate) reads: ReadLimiter,
     /// Who does the work of sessions elsewhere.
-    pub(crate) hosts: Hosts,
+    pub(crate) hosts: ToolHostTable,
     /// Nobody is let in any more.
     pub(crate) closing: CancellationToken,
     /// Every connection ends.
     pub(crate) stopped: CancellationToken,
     /// Connections and requests at work.
     pub(crate) tasks: TaskTracker,
-    registry: Mutex<Registry>,
+    registry: Mutex<ConnectionRegistry>,
     heartbeat: OnceLock<()>,
     shut_down: tokio::sync::OnceCell<()>,
 }
 
 #[derive(Default)]
-struct Registry {
+struct ConnectionRegistry {
     next: u64,
-    by_number: HashMap<u64, Outbox>,
+    by_number: HashMap<u64, SendQueue>,
 }
 
 impl Gateway {
     /// A gateway that nobody can reach yet.
     pub fn new(config: GatewayConfig) -> Self {
         let limits = config.limits;
-        let slots = Slots::new(SlotLimits {
+        let slots = ConnectionLimiter::new(ConnectionLimits {
             strangers_max: limits.strangers_max,
             strangers_per_address_max: limits.strangers_per_address_max,
             connections_max: limits.connections_max,
             connections_per_address_max: limits.connections_per_address_max,
         });
-        let reads = Reads::new(ReadLimits {
+        let reads = ReadLimiter::new(ReadLimits {
             all_max: limits.reads_max,
             of_one_max: limits.reads_per_token_max,
             asked_max: limits.reads_asked_max,
@@ -214,11 +214,11 @@ impl Gateway {
             tool_metrics: config.tool_metrics,
             started: Instant::now(),
             connections: AtomicU64::new(0),
-            guard: Guard::new(&config.allowed_hosts, &config.allowed_origins),
-            limiter: Limiter::new(limits.tries.clone()),
+            guard: RequestFilter::new(&config.allowed_hosts, &config.allowed_origins),
+            limiter: AuthLimiter::new(limits.tries.clone()),
             slots,
             reads,
-            hosts: Hosts::default(),
+            hosts: ToolHostTable::default(),
             closing: CancellationToken::new(),
             stopped: CancellationToken::new(),
             tasks: TaskTracker::new(),
@@ -231,10 +231,10 @@ impl Gateway {
     }
 
     /// Serves a client in this process, as whom it says. It is asked for nothing.
-    pub fn attach(&self, end: ServerEnd, who: Principal) {
+    pub fn attach(&self, end: ServerPipeEnd, who: Principal) {
         let gateway = Arc::clone(&self.inner);
-        let link = PipeLink::new(end);
-        self.inner.tasks.spawn(connection::run(gateway, link, From::Process(who)));
+        let link = PipeTransport::new(end);
+        self.inner.tasks.spawn(connection::run(gateway, link, PeerOrigin::Process(who)));
     }
 
     /// Stops: lets nobody in any more, tells everybody, gives runs so long to end, and then closes
@@ -245,14 +245,14 @@ impl Gateway {
 }
 
 /// A connection is known until this is dropped.
-pub(crate) struct Registered<'a> {
+pub(crate) struct RegistrationGuard<'a> {
     gateway: &'a GatewayInner,
     number: u64,
 }
 
 impl GatewayInner {
     /// Lets a connection hear what all hear; not when the gateway has stopped.
-    pub(crate) fn register(self: &Arc<Self>, outbox: &Outbox) -> Option<Registered<'_>> {
+    pub(crate) fn register(self: &Arc<Self>, outbox: &SendQueue) -> Option<RegistrationGuard<'_>> {
         self.heartbeat.get_or_init(|| {
             tokio::spawn(heartbeat::beat(Arc::downgrade(self)));
         });
@@ -265,11 +265,11 @@ impl GatewayInner {
         registry.next += 1;
         registry.by_number.insert(number, outbox.clone());
         self.connections.store(registry.by_number.len() as u64, Ordering::Relaxed);
-        Some(Registered { gateway: self, number })
+        Some(RegistrationGuard { gateway: self, number })
     }
 
     /// The ways out of all connections that were greeted.
-    pub(crate) fn connected(&self) -> Vec<Outbox> {
+    pub(crate) fn connected(&self) -> Vec<SendQueue> {
         self.registry().by_number.values().cloned().collect()
     }
 
@@ -280,8 +280,10 @@ impl GatewayInner {
 
     async fn stop(&self, grace: Duration) {
         self.closing.cancel();
-        let told =
-            events::Shutdown { reason: "service restart".to_owned(), restart_expected_ms: None };
+        let told = events::ShutdownEvent {
+            reason: "service restart".to_owned(),
+            restart_expected_ms: None,
+        };
         for outbox in self.connected() {
             outbox.event(events::SHUTDOWN, &told);
         }
@@ -304,12 +306,12 @@ impl GatewayInner {
         }
     }
 
-    fn registry(&self) -> MutexGuard<'_, Registry> {
+    fn registry(&self) -> MutexGuard<'_, ConnectionRegistry> {
         self.registry.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for Registered<'_> {
+impl Drop for RegistrationGuard<'_> {
     fn drop(&mut self) {
         let mut registry = self.gateway.registry();
         registry.by_number.remove(&self.number);

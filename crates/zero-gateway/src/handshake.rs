@@ -11,24 +11,24 @@ use ring::rand::{SecureRandom, SystemRandom};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout};
 use zero_wire::device::{self, ChallengeContext};
-use zero_wire::frame::{BadFrame, StateVersion};
+use zero_wire::frame::{FrameParseError, StateVersion};
 use zero_wire::handshake::{
-    Connect, ConnectChallenge, ConnectParams, Features, HelloAuth, HelloKind, HelloOk, HelloPolicy,
-    PROTOCOL, PROTOCOL_MIN, ServerInfo, SessionDefaults, Snapshot,
+    Connect, ConnectChallenge, ConnectParams, GatewayFeatures, GatewayServerInfo, GatewaySnapshot,
+    HelloAuth, HelloKind, HelloOk, HelloPolicy, PROTOCOL, PROTOCOL_MIN, SessionDefaults,
 };
 use zero_wire::zero_sessions::{CAPABILITIES, SESSION_EVENT};
 use zero_wire::{
-    CloseReason, ErrorCode, ErrorShape, EventFrame, Frame, RequestFrame, ResponseFrame, close,
-    events, params, tools,
+    CloseReason, ErrorCode, ErrorPayload, EventFrame, GatewayFrame, RequestFrame, ResponseFrame,
+    close, events, params, tools,
 };
 
 use crate::auth;
-use crate::connection::{Arrived, From, Link, parse, say_all};
+use crate::auth_limiter::AuthDenial;
+use crate::authenticated_connection::HandshakeOutcome;
+use crate::connection::{MessageTransport, PeerOrigin, TransportEvent, parse, say_all};
 use crate::gateway::GatewayInner;
-use crate::limiter::Denied;
 use crate::methods;
-use crate::outbox::{Outbox, refusal};
-use crate::peer::Greeting;
+use crate::send_queue::{SendQueue, refusal};
 
 /// The only role there is.
 const OPERATOR: &str = "operator";
@@ -55,10 +55,10 @@ const EVENTS: [&str; 12] = [
 /// connection ends.
 pub(crate) async fn greet(
     gateway: &GatewayInner,
-    link: &mut impl Link,
-    outbox: &Outbox,
-    from: &From,
-) -> Result<(Greeting, ResponseFrame), Option<CloseReason>> {
+    link: &mut impl MessageTransport,
+    outbox: &SendQueue,
+    from: &PeerOrigin,
+) -> Result<(HandshakeOutcome, ResponseFrame), Option<CloseReason>> {
     let challenge = challenge().ok_or_else(|| {
         tracing::error!("this machine gives no random numbers");
         Some(CloseReason::new(close::TRY_LATER, "no random numbers here"))
@@ -66,7 +66,7 @@ pub(crate) async fn greet(
     outbox.text(challenge.text);
     let first = timeout(gateway.limits.handshake_time, first_message(link, outbox)).await;
     let refused = match first {
-        Ok(First::Request(request)) => {
+        Ok(FirstMessage::Request(request)) => {
             let id = request.id.clone();
             match admit(gateway, &challenge.said, from, request) {
                 Ok(greeted) => return Ok(greeted),
@@ -78,8 +78,8 @@ pub(crate) async fn greet(
                 }
             }
         }
-        Ok(First::Bad(reason)) => reason,
-        Ok(First::Over(reason)) => return Err(reason),
+        Ok(FirstMessage::Bad(reason)) => reason,
+        Ok(FirstMessage::Over(reason)) => return Err(reason),
         Err(_) => {
             CloseReason::new(close::POLICY, "handshake timeout: `connect` did not come in time")
         }
@@ -88,20 +88,20 @@ pub(crate) async fn greet(
     Err(say_all(link, outbox, gateway.limits.close_grace).await)
 }
 
-struct Challenge {
+struct ChallengeFrame {
     said: ConnectChallenge,
     text: String,
 }
 
-fn challenge() -> Option<Challenge> {
+fn challenge() -> Option<ChallengeFrame> {
     let said = ConnectChallenge { nonce: fresh_id()?, ts: Timestamp::now().as_millisecond() };
-    let frame = Frame::Event(EventFrame {
+    let frame = GatewayFrame::Event(EventFrame {
         event: events::CONNECT_CHALLENGE.to_owned(),
         payload: serde_json::to_value(&said).ok(),
         seq: None,
         state_version: None,
     });
-    Some(Challenge { said, text: serde_json::to_string(&frame).ok()? })
+    Some(ChallengeFrame { said, text: serde_json::to_string(&frame).ok()? })
 }
 
 /// An id that nobody can guess, in the shape of a UUID.
@@ -116,43 +116,47 @@ fn fresh_id() -> Option<String> {
     Some(format!("{a}-{b}-{c}-{d}-{e}"))
 }
 
-enum First {
+enum FirstMessage {
     Request(RequestFrame),
     Bad(CloseReason),
     Over(Option<CloseReason>),
 }
 
-async fn first_message(link: &mut impl Link, outbox: &Outbox) -> First {
+async fn first_message(link: &mut impl MessageTransport, outbox: &SendQueue) -> FirstMessage {
     loop {
         return match link.exchange(outbox).await {
-            Arrived::SignOfLife => continue,
-            Arrived::Over(reason) => First::Over(reason),
-            Arrived::NotText => First::Bad(CloseReason::new(close::NORMAL, "")),
-            Arrived::Text(text) => match parse(text).await {
-                Ok(Frame::Request(request)) => First::Request(request),
-                Ok(_) => First::Bad(CloseReason::new(close::POLICY, "invalid request frame")),
-                Err(BadFrame::NotJson) => First::Bad(CloseReason::new(close::NORMAL, "")),
-                Err(bad) => First::Bad(CloseReason::new(close::POLICY, bad.to_string())),
+            TransportEvent::SignOfLife => continue,
+            TransportEvent::Over(reason) => FirstMessage::Over(reason),
+            TransportEvent::NotText => FirstMessage::Bad(CloseReason::new(close::NORMAL, "")),
+            TransportEvent::Text(text) => match parse(text).await {
+                Ok(GatewayFrame::Request(request)) => FirstMessage::Request(request),
+                Ok(_) => {
+                    FirstMessage::Bad(CloseReason::new(close::POLICY, "invalid request frame"))
+                }
+                Err(FrameParseError::NotJson) => {
+                    FirstMessage::Bad(CloseReason::new(close::NORMAL, ""))
+                }
+                Err(bad) => FirstMessage::Bad(CloseReason::new(close::POLICY, bad.to_string())),
             },
         };
     }
 }
 
 /// Why a client is not greeted.
-struct Refused {
-    error: ErrorShape,
+struct HandshakeRefusal {
+    error: ErrorPayload,
     close: CloseReason,
     delay: Duration,
 }
 
-impl Refused {
-    fn new(error: ErrorShape, code: u16) -> Self {
+impl HandshakeRefusal {
+    fn new(error: ErrorPayload, code: u16) -> Self {
         let close = CloseReason::new(code, error.message.clone());
         Self { error, close, delay: Duration::ZERO }
     }
 
     fn invalid(message: impl Into<String>) -> Self {
-        Self::new(ErrorShape::invalid(message), close::POLICY)
+        Self::new(ErrorPayload::invalid(message), close::POLICY)
     }
 
     /// The finer word for it, for the log.
@@ -165,27 +169,27 @@ impl Refused {
 fn admit(
     gateway: &GatewayInner,
     challenge: &ConnectChallenge,
-    from: &From,
+    from: &PeerOrigin,
     request: RequestFrame,
-) -> Result<(Greeting, ResponseFrame), Refused> {
+) -> Result<(HandshakeOutcome, ResponseFrame), HandshakeRefusal> {
     if request.method != "connect" {
-        return Err(Refused::invalid("invalid handshake: first request must be connect"));
+        return Err(HandshakeRefusal::invalid("invalid handshake: first request must be connect"));
     }
     if gateway.closing.is_cancelled() {
         return Err(closing());
     }
-    let asked =
-        params::<Connect>(request.params).map_err(|error| Refused::new(error, close::POLICY))?;
+    let asked = params::<Connect>(request.params)
+        .map_err(|error| HandshakeRefusal::new(error, close::POLICY))?;
     let protocol = agree(&asked)?;
     let role = asked.role.as_deref().unwrap_or(OPERATOR);
     if role != OPERATOR {
-        return Err(Refused::invalid(
+        return Err(HandshakeRefusal::invalid(
             "invalid role: this gateway has no nodes; connect as `operator`",
         ));
     }
     let principal = match from {
-        From::Process(principal) => principal.clone(),
-        From::Network { address, .. } => gateway
+        PeerOrigin::Process(principal) => principal.clone(),
+        PeerOrigin::Network { address, .. } => gateway
             .limiter
             .attempt(*address, Instant::now(), || gateway.auth.check(asked.auth.as_ref()))
             .map_err(denied)?,
@@ -194,45 +198,45 @@ fn admit(
     let scopes = auth::grant(&principal.scopes, asked.scopes.as_deref());
     let conn_id = fresh_id().ok_or_else(broken)?;
     let ConnectParams { client, caps, .. } = asked;
-    let greeting = Greeting { principal, scopes, protocol, caps, client, conn_id };
+    let greeting = HandshakeOutcome { principal, scopes, protocol, caps, client, conn_id };
     let payload = serde_json::to_value(hello(gateway, &greeting)).map_err(|_| broken())?;
     let hello = ResponseFrame { id: request.id, ok: true, payload: Some(payload), error: None };
     Ok((greeting, hello))
 }
 
 /// The protocol that both speak.
-fn agree(asked: &ConnectParams) -> Result<u32, Refused> {
+fn agree(asked: &ConnectParams) -> Result<u32, HandshakeRefusal> {
     let (min, max) = (asked.min_protocol, asked.max_protocol);
     if min <= max && min <= PROTOCOL && max >= PROTOCOL_MIN {
         return Ok(max.min(PROTOCOL));
     }
-    let error = ErrorShape::invalid("protocol mismatch").with_details(json!({
+    let error = ErrorPayload::invalid("protocol mismatch").with_details(json!({
         "code": "PROTOCOL_MISMATCH",
         "clientMinProtocol": min,
         "clientMaxProtocol": max,
         "expectedProtocol": PROTOCOL,
         "minimumProbeProtocol": PROTOCOL_MIN,
     }));
-    Err(Refused::new(error, close::PROTOCOL_ERROR))
+    Err(HandshakeRefusal::new(error, close::PROTOCOL_ERROR))
 }
 
-fn denied(denied: Denied) -> Refused {
+fn denied(denied: AuthDenial) -> HandshakeRefusal {
     match denied {
-        Denied::Wrong(problem, delay) => {
-            let error = ErrorShape::invalid(problem.message()).with_details(json!({
+        AuthDenial::Wrong(problem, delay) => {
+            let error = ErrorPayload::invalid(problem.message()).with_details(json!({
                 "code": problem.code(),
                 "authReason": problem.reason(),
                 "canRetryWithDeviceToken": false,
                 "recommendedNextStep": problem.next_step(),
             }));
-            Refused { delay, ..Refused::new(error, close::POLICY) }
+            HandshakeRefusal { delay, ..HandshakeRefusal::new(error, close::POLICY) }
         }
-        Denied::Locked { retry_after } => {
+        AuthDenial::Locked { retry_after } => {
             let seconds = retry_after.as_secs().saturating_add(1);
             let message = format!(
                 "unauthorized: too many failed authentication attempts; try again in {seconds} s"
             );
-            let mut error = ErrorShape::invalid(message).with_details(json!({
+            let mut error = ErrorPayload::invalid(message).with_details(json!({
                 "code": "AUTH_RATE_LIMITED",
                 "authReason": "rate_limited",
                 "canRetryWithDeviceToken": false,
@@ -240,7 +244,7 @@ fn denied(denied: Denied) -> Refused {
             }));
             error.retryable = Some(true);
             error.retry_after_ms = u64::try_from(retry_after.as_millis()).ok();
-            Refused::new(error, close::POLICY)
+            HandshakeRefusal::new(error, close::POLICY)
         }
     }
 }
@@ -251,7 +255,7 @@ fn check_device(
     role: &str,
     challenge: &ConnectChallenge,
     protocol: u32,
-) -> Result<(), Refused> {
+) -> Result<(), HandshakeRefusal> {
     let Some(proof) = &asked.device else { return Ok(()) };
     let auth = asked.auth.as_ref();
     let signed = auth.and_then(|auth| {
@@ -263,31 +267,31 @@ fn check_device(
         .challenged(&challenge.nonce, challenge.ts);
     device::verify(proof, &context, protocol).map_err(|problem| {
         let details = json!({ "code": problem.code(), "reason": problem.reason() });
-        let error = ErrorShape::invalid(problem.to_string()).with_details(details);
-        Refused::new(error, close::POLICY)
+        let error = ErrorPayload::invalid(problem.to_string()).with_details(details);
+        HandshakeRefusal::new(error, close::POLICY)
     })
 }
 
 /// The gateway is about to stop.
-fn closing() -> Refused {
+fn closing() -> HandshakeRefusal {
     not_now("the gateway is shutting down; connect again in a moment", "shutting-down")
 }
 
 /// Something that always works did not.
-fn broken() -> Refused {
+fn broken() -> HandshakeRefusal {
     not_now("the gateway cannot greet anybody now; connect again in a moment", "internal")
 }
 
-fn not_now(message: &str, reason: &str) -> Refused {
-    let mut error =
-        ErrorShape::new(ErrorCode::Unavailable, message).with_details(json!({ "reason": reason }));
+fn not_now(message: &str, reason: &str) -> HandshakeRefusal {
+    let mut error = ErrorPayload::new(ErrorCode::Unavailable, message)
+        .with_details(json!({ "reason": reason }));
     error.retryable = Some(true);
     error.retry_after_ms = u64::try_from(COME_BACK.as_millis()).ok();
-    Refused::new(error, close::TRY_LATER)
+    HandshakeRefusal::new(error, close::TRY_LATER)
 }
 
 /// The answer to a client that was let in. It says nothing of others and nothing of this machine.
-fn hello(gateway: &GatewayInner, greeting: &Greeting) -> HelloOk {
+fn hello(gateway: &GatewayInner, greeting: &HandshakeOutcome) -> HelloOk {
     let limits = &gateway.limits;
     let agent = gateway.sessions.agents().default_id();
     let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
@@ -295,8 +299,11 @@ fn hello(gateway: &GatewayInner, greeting: &Greeting) -> HelloOk {
     HelloOk {
         kind: HelloKind::HelloOk,
         protocol: greeting.protocol,
-        server: ServerInfo { version: gateway.version.clone(), conn_id: greeting.conn_id.clone() },
-        features: Features {
+        server: GatewayServerInfo {
+            version: gateway.version.clone(),
+            conn_id: greeting.conn_id.clone(),
+        },
+        features: GatewayFeatures {
             methods: std::iter::once("connect")
                 .chain(methods::NAMES.iter().copied())
                 .map(str::to_owned)
@@ -304,7 +311,7 @@ fn hello(gateway: &GatewayInner, greeting: &Greeting) -> HelloOk {
             events: words(&EVENTS),
             capabilities: words(&CAPABILITIES),
         },
-        snapshot: Snapshot {
+        snapshot: GatewaySnapshot {
             presence: Vec::new(),
             health: json!({}),
             state_version: StateVersion::default(),

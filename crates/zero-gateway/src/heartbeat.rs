@@ -32,7 +32,7 @@ pub(crate) async fn beat(gateway: Weak<GatewayInner>) {
 }
 
 fn tell_time(gateway: &GatewayInner) {
-    let now = events::Tick { ts: Timestamp::now().as_millisecond() };
+    let now = events::TickEvent { ts: Timestamp::now().as_millisecond() };
     let Ok(payload) = serde_json::to_string(&now) else { return };
     let payload: Arc<str> = payload.into();
     for outbox in gateway.connected() {

@@ -5,14 +5,14 @@
 
 use std::io;
 
-use zero_core::event::{Event, ResultContent, ToolStatus, What};
+use zero_core::event::{Event, EventKind, ResultContent, ToolCallStatus};
 use zero_core::{RunId, SessionId};
 use zero_session::store::{Store, StoreError};
 use zero_wire::chat::{ChatBlock, ChatMessage};
 use zero_wire::sessions::PreviewItem;
 
-use crate::ledger;
-use crate::reads::aside;
+use crate::ledger_tail;
+use crate::read_limiter::aside;
 
 /// Bytes of all messages of an answer, in JSON. Older ones are left out.
 const BYTES_MAX: usize = 12 * 1024 * 1024;
@@ -26,11 +26,11 @@ pub(crate) async fn read<T: Send + 'static>(
     bytes_max: usize,
     finish: impl FnOnce(Vec<ChatMessage>) -> T + Send + 'static,
 ) -> Result<T, StoreError> {
-    let is_reset = |event: &Event| matches!(event.what, What::Reset { .. });
+    let is_reset = |event: &Event| matches!(event.what, EventKind::Reset { .. });
     let enough = move |events: &[Event]| {
         events.iter().any(is_reset) || messages(whole_messages(events)).len() >= most
     };
-    let tail = ledger::tail(store, session, bytes_max, enough).await?;
+    let tail = ledger_tail::tail(store, session, bytes_max, enough).await?;
     aside(move || {
         let events = if tail.is_cut { whole_messages(&tail.events) } else { &tail.events };
         finish(newest(messages(events), most, BYTES_MAX))
@@ -40,7 +40,9 @@ pub(crate) async fn read<T: Send + 'static>(
 
 /// Entries from the first that begins a message: what was said before is cut and would look whole.
 fn whole_messages(events: &[Event]) -> &[Event] {
-    let begins = |event: &Event| matches!(event.what, What::Prompt { .. } | What::ToolEnded { .. });
+    let begins = |event: &Event| {
+        matches!(event.what, EventKind::Prompt { .. } | EventKind::ToolEnded { .. })
+    };
     let first = events.iter().position(begins);
     first.and_then(|first| events.get(first..)).unwrap_or_default()
 }
@@ -58,8 +60,8 @@ fn newest(mut messages: Vec<ChatMessage>, most: usize, bytes_max: usize) -> Vec<
 
 /// How long something is in JSON.
 pub(crate) fn json_bytes(value: &impl serde::Serialize) -> usize {
-    struct Count(usize);
-    impl io::Write for Count {
+    struct ByteCounter(usize);
+    impl io::Write for ByteCounter {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             self.0 = self.0.saturating_add(bytes.len());
             Ok(bytes.len())
@@ -69,7 +71,7 @@ pub(crate) fn json_bytes(value: &impl serde::Serialize) -> usize {
             Ok(())
         }
     }
-    let mut count = Count(0);
+    let mut count = ByteCounter(0);
     match serde_json::to_writer(&mut count, value) {
         Ok(()) => count.0,
         Err(_) => usize::MAX,
@@ -81,7 +83,7 @@ pub(crate) fn json_bytes(value: &impl serde::Serialize) -> usize {
 fn messages(events: &[Event]) -> Vec<ChatMessage> {
     let mut runs: Vec<(&RunId, Vec<ChatMessage>)> = Vec::new();
     for event in events {
-        if let What::Reset { .. } = event.what {
+        if let EventKind::Reset { .. } = event.what {
             runs.clear();
         }
         let Some(run) = &event.run else { continue };
@@ -99,7 +101,7 @@ fn messages(events: &[Event]) -> Vec<ChatMessage> {
 
 fn add(said: &mut Vec<ChatMessage>, event: &Event) {
     match &event.what {
-        What::Prompt { text, attachments } => {
+        EventKind::Prompt { text, attachments } => {
             let text = ChatBlock::Text { text: text.clone() };
             let pictures = attachments.iter().map(|picture| ChatBlock::Image {
                 data: picture.data.clone(),
@@ -108,30 +110,30 @@ fn add(said: &mut Vec<ChatMessage>, event: &Event) {
             let content = std::iter::once(text).chain(pictures).collect();
             said.push(message("user", content, event.time_ms));
         }
-        What::Text { text } => extend_reply(said, event.time_ms, |last| match last {
+        EventKind::Text { text } => extend_reply(said, event.time_ms, |last| match last {
             Some(ChatBlock::Text { text: before }) => {
                 before.push_str(text);
                 None
             }
             _ => Some(ChatBlock::Text { text: text.clone() }),
         }),
-        What::Thought { text } => extend_reply(said, event.time_ms, |last| match last {
+        EventKind::Thought { text } => extend_reply(said, event.time_ms, |last| match last {
             Some(ChatBlock::Thinking { thinking }) => {
                 thinking.push_str(text);
                 None
             }
             _ => Some(ChatBlock::Thinking { thinking: text.clone() }),
         }),
-        What::ToolStarted { call, name, input, .. } => {
+        EventKind::ToolStarted { call, name, input, .. } => {
             let (id, name, arguments) = (call.clone(), name.clone(), input.clone());
             let call = ChatBlock::ToolCall { id, name, arguments };
             extend_reply(said, event.time_ms, |_| Some(call));
         }
-        What::ToolEnded { call, status, content, .. } => {
+        EventKind::ToolEnded { call, status, content, .. } => {
             let result = ChatBlock::ToolResult {
                 tool_call_id: call.clone(),
                 text: words(content),
-                is_error: *status != ToolStatus::Completed,
+                is_error: *status != ToolCallStatus::Completed,
             };
             said.push(message("toolResult", vec![result], event.time_ms));
         }
@@ -207,28 +209,28 @@ mod tests {
     use super::*;
     use crate::testing::{ledger, run};
     use serde_json::json;
-    use zero_core::Kind;
+    use zero_core::ToolKind;
 
-    fn prompt(text: &str) -> What {
-        What::Prompt { text: text.to_owned(), attachments: Vec::new() }
+    fn prompt(text: &str) -> EventKind {
+        EventKind::Prompt { text: text.to_owned(), attachments: Vec::new() }
     }
 
-    fn text(text: &str) -> What {
-        What::Text { text: text.to_owned() }
+    fn text(text: &str) -> EventKind {
+        EventKind::Text { text: text.to_owned() }
     }
 
-    fn tool(call: &str) -> [What; 2] {
-        let started = What::ToolStarted {
+    fn tool(call: &str) -> [EventKind; 2] {
+        let started = EventKind::ToolStarted {
             call: call.to_owned(),
             name: "Read".to_owned(),
             title: "Read a".to_owned(),
-            kind: Kind::Read,
+            kind: ToolKind::Read,
             input: json!({"path": "a"}),
             locations: Vec::new(),
         };
-        let ended = What::ToolEnded {
+        let ended = EventKind::ToolEnded {
             call: call.to_owned(),
-            status: ToolStatus::Failed,
+            status: ToolCallStatus::Failed,
             content: vec![ResultContent::Text { text: "no such file".to_owned() }],
             display: None,
             locations: Vec::new(),
@@ -261,7 +263,7 @@ mod tests {
             "r",
             [
                 prompt("hi"),
-                What::Thought { text: "hm".into() },
+                EventKind::Thought { text: "hm".into() },
                 text("I "),
                 text("look"),
                 started,
@@ -292,7 +294,8 @@ mod tests {
 
     #[test]
     fn a_reset_leaves_nothing_before_it() {
-        let mut events = ledger("a", [prompt("old"), What::Reset { transcript: 1 }, prompt("new")]);
+        let mut events =
+            ledger("a", [prompt("old"), EventKind::Reset { transcript: 1 }, prompt("new")]);
         events[1].run = None;
         events[2].run = Some(run("b"));
         assert_eq!(shown(&messages(&events)), ["user new"]);

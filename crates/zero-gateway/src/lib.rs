@@ -6,44 +6,46 @@
 //! says of itself. A client in the same process comes over a pipe and takes the same road, only that
 //! it need not show who it is.
 //!
-//! Start reading at [`Gateway`], then `connection` (the life of one connection), then `peer` (what a
+//! Start reading at [`MeasuredGateway`], then `connection` (the life of one connection), then `authenticated_connection` (what a
 //! connection is once it was greeted).
 //!
 //! Not here: what the frames look like (`zero_wire`), what a session is (`zero_session`).
 
 mod address_group;
 mod auth;
+mod auth_limiter;
+mod authenticated_connection;
 mod connection;
-mod figures;
+mod connection_limiter;
 mod gateway;
+mod gateway_listener;
 mod handshake;
 mod heartbeat;
 mod history;
-mod hosts;
-mod http_face;
-mod ledger;
-mod limiter;
+mod http_endpoint;
+mod ledger_tail;
 mod methods;
-mod metrics;
-mod offer;
-mod outbox;
-mod peer;
-mod pipe_link;
-mod reads;
-mod relay;
-mod remote_hands;
-mod server;
-mod slots;
-mod socket;
+mod metric_families;
+mod openclaw_relay;
+mod pipe_transport;
+mod prometheus_page;
+mod read_limiter;
+mod remote_tool_backend;
+mod request_filter;
+mod send_queue;
+mod session_watcher;
 #[cfg(test)]
 mod testing;
 mod tls;
-mod upgrade;
-mod watch;
+mod tool_host_table;
+mod tool_offer;
+mod websocket_transport;
 
 pub use auth::{AuthConfig, InvalidSecret, Principal};
-pub use figures::{Family, FigureKind, MetricsSource, Point, Spread, Value};
+pub use auth_limiter::AuthAttemptLimits;
 pub use gateway::{Gateway, GatewayConfig, GatewayLimits};
-pub use limiter::TryLimits;
-pub use server::{Listening, Plaintext, ServeError};
-pub use tls::{Tls, TlsError};
+pub use gateway_listener::{GatewayListener, GatewayServeError, PlaintextPolicy};
+pub use metric_families::{
+    MetricFamily, MetricHistogram, MetricKind, MetricPoint, MetricValue, MetricsSource,
+};
+pub use tls::{TlsError, TlsIdentity};

@@ -10,29 +10,32 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use serde_json::Value;
-use zero_session::hands::HandsError;
-use zero_session::model::Thinking;
+use zero_session::model::ThinkingEffort;
 use zero_session::sessions::SessionError;
 use zero_session::store::StoreError;
-use zero_wire::{ErrorCode, ErrorShape, Method, params};
+use zero_session::tool_backend::ToolBackendError;
+use zero_wire::{ErrorCode, ErrorPayload, GatewayMethod, params};
 
-use crate::peer::Peer;
-use crate::reads::{Turn, aside};
+use crate::authenticated_connection::AuthenticatedConnection;
+use crate::read_limiter::{ReadPermit, aside};
 
 /// A request that was checked and has not begun. Gives the answer, in JSON.
-pub(crate) type Answering = Pin<Box<dyn Future<Output = Result<String, ErrorShape>> + Send>>;
+pub(crate) type AnswerFuture = Pin<Box<dyn Future<Output = Result<String, ErrorPayload>> + Send>>;
 
 /// When a request is answered.
 #[derive(Clone, Copy)]
-enum When {
+enum MethodSchedule {
     /// At once.
     Now,
     /// In turns, since much is read for it; its answer may be large.
     InTurn,
 }
 
-impl When {
-    async fn turn(self, peer: &Peer) -> Result<Option<Turn>, ErrorShape> {
+impl MethodSchedule {
+    async fn turn(
+        self,
+        peer: &AuthenticatedConnection,
+    ) -> Result<Option<ReadPermit>, ErrorPayload> {
         match self {
             Self::Now => Ok(None),
             Self::InTurn => peer.turn().await.map(Some),
@@ -41,25 +44,25 @@ impl When {
 }
 
 /// Declares which function answers which method, and when.
-macro_rules! answers {
+macro_rules! declare_methods {
     ($($method:ty => $when:ident $function:path,)*) => {
         /// The methods there are, beside `connect`.
-        pub(crate) const NAMES: &[&str] = &[$(<$method as Method>::NAME,)*];
+        pub(crate) const NAMES: &[&str] = &[$(<$method as GatewayMethod>::NAME,)*];
 
         /// Checks a request. Nothing is done before the answer is waited for.
         pub(crate) fn prepare(
-            peer: &Arc<Peer>,
+            peer: &Arc<AuthenticatedConnection>,
             method: &str,
             given: Option<Value>,
-        ) -> Result<Answering, ErrorShape> {
+        ) -> Result<AnswerFuture, ErrorPayload> {
             match method {
-                $(<$method as Method>::NAME => {
+                $(<$method as GatewayMethod>::NAME => {
                     admit::<$method>(peer)?;
                     let given = params::<$method>(given)?;
                     let peer = Arc::clone(peer);
                     Ok(Box::pin(async move {
-                        let turn = When::$when.turn(&peer).await?;
-                        let result: <$method as Method>::Result = $function(&peer, given).await?;
+                        let turn = MethodSchedule::$when.turn(&peer).await?;
+                        let result: <$method as GatewayMethod>::Result = $function(&peer, given).await?;
                         let Some(turn) = turn else { return written(&result) };
                         let write = move || {
                             let _turn = turn;
@@ -68,14 +71,14 @@ macro_rules! answers {
                         aside(write).await.map_err(|error| refusal(error.into()))?
                     }))
                 })*
-                "connect" => Err(ErrorShape::invalid("connect is only valid as the first request")),
-                _ => Err(ErrorShape::invalid(format!("unknown method: {}", shortened(method)))),
+                "connect" => Err(ErrorPayload::invalid("connect is only valid as the first request")),
+                _ => Err(ErrorPayload::invalid(format!("unknown method: {}", shortened(method)))),
             }
         }
     };
 }
 
-answers! {
+declare_methods! {
     zero_wire::chat::ChatSend => Now chat::send,
     zero_wire::chat::ChatAbort => Now chat::abort,
     zero_wire::chat::ChatHistory => InTurn chat::history,
@@ -109,24 +112,24 @@ answers! {
 }
 
 /// Whether the connection may use a method at all.
-fn admit<M: Method>(peer: &Peer) -> Result<(), ErrorShape> {
+fn admit<M: GatewayMethod>(peer: &AuthenticatedConnection) -> Result<(), ErrorPayload> {
     if peer.may(M::SCOPE) { Ok(()) } else { Err(forbidden(M::NAME, M::SCOPE)) }
 }
 
-fn forbidden(method: &str, scope: zero_wire::method::Scope) -> ErrorShape {
+fn forbidden(method: &str, scope: zero_wire::method::TokenScope) -> ErrorPayload {
     let scope = scope.word();
     let message = format!(
         "{method} needs the scope {scope}, which this connection was not granted; connect with a \
          token that has it, and ask for it in `scopes`"
     );
     let details = serde_json::json!({"code": "MISSING_SCOPE", "missingScope": scope});
-    ErrorShape::new(ErrorCode::Forbidden, message).with_details(details)
+    ErrorPayload::new(ErrorCode::Forbidden, message).with_details(details)
 }
 
-fn written(result: &impl serde::Serialize) -> Result<String, ErrorShape> {
+fn written(result: &impl serde::Serialize) -> Result<String, ErrorPayload> {
     serde_json::to_string(result).map_err(|error| {
         tracing::error!(%error, "a result cannot be written as JSON");
-        ErrorShape::new(ErrorCode::Unavailable, "the result cannot be written as JSON")
+        ErrorPayload::new(ErrorCode::Unavailable, "the result cannot be written as JSON")
     })
 }
 
@@ -136,7 +139,7 @@ fn shortened(text: &str) -> String {
 }
 
 /// What a client is told when a session did not do it. What only the operator needs is logged.
-pub(crate) fn refusal(error: SessionError) -> ErrorShape {
+pub(crate) fn refusal(error: SessionError) -> ErrorPayload {
     match &error {
         SessionError::Key(_)
         | SessionError::NotFound(_)
@@ -145,57 +148,58 @@ pub(crate) fn refusal(error: SessionError) -> ErrorShape {
         | SessionError::Invalid(_)
         | SessionError::Full(_)
         | SessionError::Store(StoreError::NoTranscript { .. } | StoreError::TooMany(_))
-        | SessionError::Hands(HandsError::Workspace(_)) => ErrorShape::invalid(error.to_string()),
-        SessionError::Hands(HandsError::OutOfReach(out)) => {
+        | SessionError::Hands(ToolBackendError::Workspace(_)) => {
+            ErrorPayload::invalid(error.to_string())
+        }
+        SessionError::Hands(ToolBackendError::OutOfReach(out)) => {
             let details = serde_json::json!({"code": "OUT_OF_REACH", "folder": out.folder});
-            ErrorShape::new(ErrorCode::Forbidden, error.to_string()).with_details(details)
+            ErrorPayload::new(ErrorCode::Forbidden, error.to_string()).with_details(details)
         }
         SessionError::Model(model) if !model.kind.is_passing() => {
-            ErrorShape::invalid(error.to_string())
+            ErrorPayload::invalid(error.to_string())
         }
         SessionError::Model(_)
         | SessionError::Busy(_)
         | SessionError::ShuttingDown
-        | SessionError::Hands(HandsError::Away { .. }) => not_now(error.to_string()),
+        | SessionError::Hands(ToolBackendError::Away { .. }) => not_now(error.to_string()),
         SessionError::Store(StoreError::NoSession(session)) => {
-            ErrorShape::invalid(format!("No session found: {session}"))
+            ErrorPayload::invalid(format!("No session found: {session}"))
         }
         // Whose it is, is nobody else's business.
-        SessionError::Store(StoreError::LabelTaken { label, .. }) => ErrorShape::invalid(format!(
-            "the label `{}` is taken; choose another",
-            shortened(label)
-        )),
+        SessionError::Store(StoreError::LabelTaken { label, .. }) => ErrorPayload::invalid(
+            format!("the label `{}` is taken; choose another", shortened(label)),
+        ),
         SessionError::Store(StoreError::Broken { verb, .. }) => {
             tracing::error!(%error, "the session store failed");
             not_now(format!("the session store cannot {verb} now; try again in a moment"))
         }
         SessionError::Store(StoreError::Busy) => not_now(error.to_string()),
-        SessionError::Internal => ErrorShape::new(ErrorCode::Unavailable, error.to_string()),
+        SessionError::Internal => ErrorPayload::new(ErrorCode::Unavailable, error.to_string()),
     }
 }
 
 /// What is said where the same request may work in a moment.
-pub(crate) fn not_now(message: String) -> ErrorShape {
-    let mut shape = ErrorShape::new(ErrorCode::Unavailable, message);
+pub(crate) fn not_now(message: String) -> ErrorPayload {
+    let mut shape = ErrorPayload::new(ErrorCode::Unavailable, message);
     shape.retryable = Some(true);
     shape.retry_after_ms = Some(1_000);
     shape
 }
 
 /// How much a model should think, in our words or the family's.
-fn thinking(word: &str) -> Result<Thinking, ErrorShape> {
+fn thinking(word: &str) -> Result<ThinkingEffort, ErrorPayload> {
     let folded = word.trim().to_lowercase();
-    let ours = Thinking::ALL.into_iter().find(|thinking| thinking.word() == folded);
+    let ours = ThinkingEffort::ALL.into_iter().find(|thinking| thinking.word() == folded);
     let theirs = match folded.as_str() {
-        "none" => Some(Thinking::Off),
-        "minimal" => Some(Thinking::Low),
-        "xhigh" | "max" => Some(Thinking::High),
-        "auto" | "adaptive" => Some(Thinking::Default),
+        "none" => Some(ThinkingEffort::Off),
+        "minimal" => Some(ThinkingEffort::Low),
+        "xhigh" | "max" => Some(ThinkingEffort::High),
+        "auto" | "adaptive" => Some(ThinkingEffort::Default),
         _ => None,
     };
     ours.or(theirs).ok_or_else(|| {
-        let known = Thinking::ALL.map(Thinking::word).join(", ");
-        ErrorShape::invalid(format!(
+        let known = ThinkingEffort::ALL.map(ThinkingEffort::word).join(", ");
+        ErrorPayload::invalid(format!(
             "there is no thinking level `{}`; the levels are {known}",
             shortened(word)
         ))
@@ -210,7 +214,7 @@ fn now_ms() -> i64 {
 mod tests {
     use super::*;
     use zero_session::model::{ModelError, ModelErrorKind};
-    use zero_wire::method::Scope;
+    use zero_wire::method::TokenScope;
 
     #[track_caller]
     fn check(error: SessionError, code: ErrorCode, message: &str) {
@@ -245,7 +249,7 @@ mod tests {
 
     #[test]
     fn a_missing_scope_is_named() {
-        let shape = forbidden("chat.send", Scope::Write);
+        let shape = forbidden("chat.send", TokenScope::Write);
         assert_eq!(shape.code, ErrorCode::Forbidden);
         assert!(shape.message.contains("operator.write"), "{}", shape.message);
         assert_eq!(shape.details.unwrap()["missingScope"], "operator.write");
@@ -254,10 +258,10 @@ mod tests {
     #[test]
     fn thinking_is_chosen_in_our_words_or_theirs() {
         for (word, expected) in [
-            ("off", Thinking::Off),
-            ("High", Thinking::High),
-            ("minimal", Thinking::Low),
-            ("adaptive", Thinking::Default),
+            ("off", ThinkingEffort::Off),
+            ("High", ThinkingEffort::High),
+            ("minimal", ThinkingEffort::Low),
+            ("adaptive", ThinkingEffort::Default),
         ] {
             assert_eq!(thinking(word).unwrap(), expected, "{word}");
         }

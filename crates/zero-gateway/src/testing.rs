@@ -5,37 +5,39 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use zero_core::RunId;
-use zero_core::event::{Event, What};
+use zero_core::event::{Event, EventKind};
 use zero_runtime::tool::BoxFuture;
-use zero_session::agent::Agents;
-use zero_session::hands::{Hands, HandsError, HandsFactory, HandsOrder};
-use zero_session::local_bus::LocalBus;
-use zero_session::model::catalogue::Models;
-use zero_session::sessions::{SessionLimits, Sessions, SessionsConfig};
+use zero_session::agent::AgentRegistry;
+use zero_session::local_event_bus::LocalEventBus;
+use zero_session::model::catalog::ModelCatalog;
+use zero_session::sessions::{SessionLimits, SessionManager, SessionManagerConfig};
 use zero_session::sqlite_store::SqliteStore;
-use zero_wire::{EventFrame, Frame, frame};
+use zero_session::tool_backend::{
+    ToolBackend, ToolBackendError, ToolBackendFactory, ToolBackendRequest,
+};
+use zero_wire::{EventFrame, GatewayFrame, frame};
 
-use crate::outbox::{Out, Outbox, OutboxLimits};
+use crate::send_queue::{OutgoingItem, SendQueue, SendQueueLimits};
 
 /// What a connection would have sent.
-pub(crate) struct Frames(Outbox);
+pub(crate) struct SentFrames(SendQueue);
 
 /// A way out that leads to a test.
-pub(crate) fn outbox() -> (Outbox, Frames) {
+pub(crate) fn outbox() -> (SendQueue, SentFrames) {
     let limits =
-        OutboxLimits { bytes_max: 1 << 20, messages_max: 1_024, message_bytes_max: 1 << 20 };
-    let outbox = Outbox::new(limits);
-    (outbox.clone(), Frames(outbox))
+        SendQueueLimits { bytes_max: 1 << 20, messages_max: 1_024, message_bytes_max: 1 << 20 };
+    let outbox = SendQueue::new(limits);
+    (outbox.clone(), SentFrames(outbox))
 }
 
-impl Frames {
+impl SentFrames {
     /// The next event; waits for it.
     pub(crate) async fn event(&mut self) -> EventFrame {
-        let Out::Message(message) = poll_fn(|cx| self.0.poll_next(cx)).await else {
+        let OutgoingItem::Message(message) = poll_fn(|cx| self.0.poll_next(cx)).await else {
             panic!("the connection ended");
         };
         match frame::parse(message.text(&mut String::new())) {
-            Ok(Frame::Event(event)) => event,
+            Ok(GatewayFrame::Event(event)) => event,
             other => panic!("no event but {other:?}"),
         }
     }
@@ -47,8 +49,8 @@ pub(crate) fn run(id: &str) -> RunId {
 }
 
 /// A ledger of one run: each entry a second after the other.
-pub(crate) fn ledger(id: &str, whats: impl IntoIterator<Item = What>) -> Vec<Event> {
-    let event = |(what, seq): (What, u64)| Event {
+pub(crate) fn ledger(id: &str, whats: impl IntoIterator<Item = EventKind>) -> Vec<Event> {
+    let event = |(what, seq): (EventKind, u64)| Event {
         seq,
         run: Some(run(id)),
         time_ms: i64::try_from(seq).unwrap() * 1_000,
@@ -58,25 +60,28 @@ pub(crate) fn ledger(id: &str, whats: impl IntoIterator<Item = What>) -> Vec<Eve
 }
 
 /// Sessions in a folder, without models and hands.
-pub(crate) async fn sessions(folder: &Path) -> Sessions {
+pub(crate) async fn sessions(folder: &Path) -> SessionManager {
     let store = SqliteStore::open(&folder.join("sessions.db")).unwrap();
-    let config = SessionsConfig {
+    let config = SessionManagerConfig {
         store: Arc::new(store),
-        bus: Arc::new(LocalBus::new()),
-        agents: Agents::new(Vec::new(), None),
-        models: Models::new(Vec::new(), None),
-        hands: Arc::new(NoHands),
+        bus: Arc::new(LocalEventBus::new()),
+        agents: AgentRegistry::new(Vec::new(), None),
+        models: ModelCatalog::new(Vec::new(), None),
+        hands: Arc::new(NoToolBackend),
         cwd: PathBuf::from("/"),
-        nodes: Arc::new(zero_session::nodes::Alone::new("test")),
+        nodes: Arc::new(zero_session::node_membership::SingleNode::new("test")),
         limits: SessionLimits::default(),
     };
-    Sessions::start(config).await.unwrap()
+    SessionManager::start(config).await.unwrap()
 }
 
-struct NoHands;
+struct NoToolBackend;
 
-impl HandsFactory for NoHands {
-    fn open(&self, _order: HandsOrder) -> BoxFuture<'_, Result<Arc<dyn Hands>, HandsError>> {
-        Box::pin(async { Err(HandsError::Workspace("there are no hands".to_owned())) })
+impl ToolBackendFactory for NoToolBackend {
+    fn open(
+        &self,
+        _order: ToolBackendRequest,
+    ) -> BoxFuture<'_, Result<Arc<dyn ToolBackend>, ToolBackendError>> {
+        Box::pin(async { Err(ToolBackendError::Workspace("there are no hands".to_owned())) })
     }
 }

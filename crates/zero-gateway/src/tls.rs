@@ -14,7 +14,7 @@ use tokio_rustls::server::TlsStream;
 
 /// A certificate with its key, ready to use.
 #[derive(Clone)]
-pub struct Tls {
+pub struct TlsIdentity {
     acceptor: TlsAcceptor,
     fingerprint: String,
 }
@@ -38,7 +38,7 @@ pub enum TlsError {
     Pair(String),
 }
 
-impl Tls {
+impl TlsIdentity {
     /// A certificate chain and its key, both as PEM.
     pub fn from_pem(certificates: &[u8], key: &[u8]) -> Result<Self, TlsError> {
         let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(certificates)

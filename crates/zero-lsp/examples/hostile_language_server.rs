@@ -35,7 +35,7 @@ fn main() -> ExitCode {
         }
         _ => {}
     }
-    let mut server = Server {
+    let mut server = HostileServer {
         input: BufReader::new(std::io::stdin()),
         mode,
         root: PathBuf::new(),
@@ -53,7 +53,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-struct Server {
+struct HostileServer {
     input: BufReader<Stdin>,
     mode: String,
     root: PathBuf,
@@ -62,7 +62,7 @@ struct Server {
     wrong: Vec<String>,
 }
 
-impl Server {
+impl HostileServer {
     fn next(&mut self) -> Option<Value> {
         let mut length = 0;
         loop {

@@ -5,10 +5,10 @@
 //! server is gone. The server is never waited for either: what it asks of us is answered without
 //! blocking, and one that reads nothing is cut off.
 
-mod answers;
-mod exchange;
-mod greeting;
-mod progress;
+mod handshake;
+mod server_progress;
+mod server_requests;
+mod transport;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
@@ -18,18 +18,22 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
-use zero_runtime::services::Services;
-use zero_sandbox::{StateDir, survey};
+use zero_runtime::services::ServiceLauncher;
+use zero_sandbox::{StateDir, path_survey};
 
-use self::exchange::{Answered, PENDING_MAX, Shared, framed_message, listen, write};
-use self::progress::Progress;
-use crate::definition::ServerDefinition;
-use crate::documents::{Documents, Notification, OPEN_MAX, Text, Told};
+use self::server_progress::LanguageServerProgress;
+use self::transport::{
+    LspConnectionState, LspResponse, PENDING_MAX, framed_message, listen, write,
+};
+use crate::diagnostics_store::{DiagnosticsStore, FileDiagnostics};
 use crate::error::LspError;
+use crate::language_servers::LanguageServerLimits;
+use crate::open_documents::{
+    DocumentText, DocumentVersion, LspNotification, OPEN_MAX, OpenDocuments,
+};
 use crate::position::PositionEncoding;
-use crate::process::{Pipes, Process};
-use crate::published::{Published, Report};
-use crate::servers::Bounds;
+use crate::server_definition::LanguageServerDefinition;
+use crate::server_process::{LanguageServerPipes, LanguageServerProcess};
 use crate::uri;
 
 /// Messages that wait to be read by the server: room for what there is to tell of a file, and more.
@@ -48,9 +52,9 @@ const OVERTAKEN: [i64; 2] = [-32801, -32802];
 const TRIES_MAX: u32 = 4;
 
 /// How a server is started.
-pub(crate) struct Start<'a> {
-    pub(crate) services: &'a Services,
-    pub(crate) server: &'a ServerDefinition,
+pub(crate) struct LanguageServerLaunchOptions<'a> {
+    pub(crate) services: &'a ServiceLauncher,
+    pub(crate) server: &'a LanguageServerDefinition,
     /// Its program and arguments.
     pub(crate) words: Vec<String>,
     /// The folder of the workspace it is for.
@@ -59,14 +63,14 @@ pub(crate) struct Start<'a> {
     pub(crate) cache: Option<StateDir>,
     /// Where it finds programs, as `PATH` says it.
     pub(crate) path: Option<String>,
-    pub(crate) bounds: Bounds,
+    pub(crate) bounds: LanguageServerLimits,
 }
 
 /// A conversation with a running server. Dropping it ends the server.
-pub struct Connection {
-    shared: Arc<Shared>,
-    process: Process,
-    documents: tokio::sync::Mutex<Documents>,
+pub struct LspConnection {
+    shared: Arc<LspConnectionState>,
+    process: LanguageServerProcess,
+    documents: tokio::sync::Mutex<OpenDocuments>,
     encoding: PositionEncoding,
     capabilities: Value,
     root: PathBuf,
@@ -77,32 +81,33 @@ pub struct Connection {
     stuck_max: Duration,
 }
 
-impl Connection {
+impl LspConnection {
     /// Starts a server and greets it.
-    pub(crate) async fn start(start: Start<'_>) -> Result<Self, LspError> {
-        let Start { services, server, words, root, cache, path, bounds } = start;
+    pub(crate) async fn start(start: LanguageServerLaunchOptions<'_>) -> Result<Self, LspError> {
+        let LanguageServerLaunchOptions { services, server, words, root, cache, path, bounds } =
+            start;
         let (limit, stuck_max) = (bounds.start_max, bounds.stuck_max);
         let not_started = |why: String| LspError::NotStarted { server: server.name.clone(), why };
         let folder = cache.as_ref().map(|cache| cache.path().to_owned());
-        let begun = Process::start(services, server, words, root, folder, path).await;
+        let begun = LanguageServerProcess::start(services, server, words, root, folder, path).await;
         let (process, pipes) = begun.map_err(not_started)?;
         let name = root.file_name().map(|name| name.to_string_lossy().into_owned());
         let folder = json!({"uri": uri::of_path(root), "name": name.unwrap_or_default()});
         let (outbox, waiting) = mpsc::channel(OUTBOX_MAX);
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(LspConnectionState {
             server: server.name.clone(),
             outbox,
             pending: Mutex::default(),
             next_id: AtomicI64::new(1),
             nonsense: AtomicU32::new(0),
-            published: Published::default(),
-            progress: Progress::default(),
+            published: DiagnosticsStore::default(),
+            progress: LanguageServerProgress::default(),
             folders: json!([folder]),
             settings: server.settings.clone(),
             closed: CancellationToken::new(),
             why: OnceLock::new(),
         });
-        let Pipes { input, output } = pipes;
+        let LanguageServerPipes { input, output } = pipes;
         process.end_after(shared.closed.clone(), GRACE);
         tokio::spawn(write(input, waiting, Arc::clone(&shared), stuck_max));
         tokio::spawn(listen(output, Arc::clone(&shared)));
@@ -119,7 +124,7 @@ impl Connection {
             stuck_max,
         };
         let greeting =
-            greeting::initialize(root, &connection.shared.folders, &server.initialization_options);
+            handshake::initialize(root, &connection.shared.folders, &server.initialization_options);
         let answer = match connection.ask_once("initialize", greeting, limit).await {
             Ok(answer) => answer,
             Err(LspError::Gone { why, .. }) => return Err(not_started(why)),
@@ -129,7 +134,7 @@ impl Connection {
             }
             Err(error) => return Err(not_started(error.to_string())),
         };
-        connection.encoding = greeting::encoding(&answer).map_err(not_started)?;
+        connection.encoding = handshake::encoding(&answer).map_err(not_started)?;
         connection.capabilities = answer.get("capabilities").cloned().unwrap_or_default();
         connection.notify("initialized", json!({})).await?;
         if !server.settings.is_null() {
@@ -216,14 +221,14 @@ impl Connection {
         let what = || method.to_owned();
         let server = || self.shared.server.clone();
         match tokio::time::timeout(limit, asking).await {
-            Ok(Ok(Answered::Result(result))) => {
+            Ok(Ok(LspResponse::Result(result))) => {
                 self.silent.store(0, Ordering::Relaxed);
                 Ok(result)
             }
-            Ok(Ok(Answered::Error { code, message })) => {
+            Ok(Ok(LspResponse::Error { code, message })) => {
                 Err(LspError::Refused { server: server(), what: what(), code, message })
             }
-            Ok(Ok(Answered::Nonsense)) => {
+            Ok(Ok(LspResponse::Nonsense)) => {
                 Err(LspError::Nonsense { server: server(), what: what() })
             }
             Ok(Err(())) => Err(self.gone().await),
@@ -238,14 +243,14 @@ impl Connection {
     }
 
     /// Sees to it that the server knows the text of a file.
-    pub async fn tell(&self, text: Text<'_>) -> Result<Told, LspError> {
+    pub async fn tell(&self, text: DocumentText<'_>) -> Result<DocumentVersion, LspError> {
         let mut documents = self.documents.lock().await;
         // There is room for everything before anything is said, so that whoever gives up waiting
         // leaves the server with all of it or nothing.
         let room = self.in_time(self.shared.outbox.reserve_many(TOLD_MAX)).await;
         let Ok(Ok(mut room)) = room else { return Err(self.gone().await) };
         let since = self.shared.published.count();
-        let (told, notifications) = documents.tell(text, since, Instant::now(), survey::stamp);
+        let (told, notifications) = documents.tell(text, since, Instant::now(), path_survey::stamp);
         for ((method, params), permit) in notifications.into_iter().zip(&mut room) {
             permit.send(framed_message(None, method, params));
         }
@@ -270,7 +275,7 @@ impl Connection {
     /// anything of files between what is noted down and what it hears.
     async fn tell_about(
         &self,
-        notify: impl FnOnce(&mut Documents) -> Option<Notification>,
+        notify: impl FnOnce(&mut OpenDocuments) -> Option<LspNotification>,
     ) -> Result<(), LspError> {
         let mut documents = self.documents.lock().await;
         let room = self.in_time(self.shared.outbox.reserve()).await;
@@ -282,7 +287,7 @@ impl Connection {
     }
 
     /// The state of a file that it was told of last.
-    pub async fn told(&self, path: &Path) -> Option<Told> {
+    pub async fn told(&self, path: &Path) -> Option<DocumentVersion> {
         self.documents.lock().await.told(path)
     }
 
@@ -292,7 +297,7 @@ impl Connection {
     }
 
     /// What it published about a file in that state.
-    pub fn known_about(&self, path: &Path, told: Told) -> Option<Report> {
+    pub fn known_about(&self, path: &Path, told: DocumentVersion) -> Option<FileDiagnostics> {
         self.shared.published.about(path, told)
     }
 
@@ -300,9 +305,9 @@ impl Connection {
     pub async fn wait_about(
         &self,
         path: &Path,
-        told: Told,
+        told: DocumentVersion,
         limit: Duration,
-    ) -> Result<Option<Report>, LspError> {
+    ) -> Result<Option<FileDiagnostics>, LspError> {
         tokio::select! {
             report = self.shared.published.wait(path, told, limit) => Ok(report),
             () = self.shared.closed.cancelled() => Err(self.gone().await),
@@ -401,13 +406,13 @@ impl Connection {
             biased;
             () = self.shared.closed.cancelled() => Err(()),
             done = tokio::time::timeout(self.stuck_max, room) => done.map_err(|_| {
-                self.shared.close(exchange::stuck(self.stuck_max));
+                self.shared.close(transport::stuck(self.stuck_max));
             }),
         }
     }
 }
 
-impl Drop for Connection {
+impl Drop for LspConnection {
     fn drop(&mut self) {
         self.shared.close("nobody uses it any more".to_owned());
     }

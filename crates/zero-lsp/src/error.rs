@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use zero_core::{ErrorType, Reason, ToolError};
+use zero_core::{ErrorReason, ErrorType, ToolError};
 
 /// Why there is no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -134,13 +134,13 @@ impl LspError {
         let message = self.to_string();
         match self {
             Self::NoneKnown { .. } | Self::NoneInstalled { .. } | Self::StandIn { .. } => {
-                ToolError::not_found(Reason::ServerUnavailable, message)
+                ToolError::not_found(ErrorReason::ServerUnavailable, message)
             }
             Self::Untrusted { .. } => {
-                ToolError::new(ErrorType::PermissionDenied, Reason::Untrusted, message)
+                ToolError::new(ErrorType::PermissionDenied, ErrorReason::Untrusted, message)
             }
             Self::Refused { .. } | Self::NotOffered { .. } => {
-                ToolError::failed(Reason::RemoteFailure, message)
+                ToolError::failed(ErrorReason::RemoteFailure, message)
             }
             Self::TooMany(_)
             | Self::Resting { .. }
@@ -148,7 +148,7 @@ impl LspError {
             | Self::Gone { .. }
             | Self::Outdated { .. }
             | Self::Silent { .. }
-            | Self::Nonsense { .. } => ToolError::failed(Reason::ServerUnavailable, message),
+            | Self::Nonsense { .. } => ToolError::failed(ErrorReason::ServerUnavailable, message),
         }
     }
 }

@@ -19,7 +19,7 @@ const SHOWN_BYTES: usize = 120;
 
 /// Why nothing more can be read.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub enum FrameError {
+pub enum LspFrameError {
     /// There is nothing more to read.
     #[error("its output ended")]
     Ended,
@@ -36,26 +36,26 @@ pub enum FrameError {
 
 /// Reads messages one after the other.
 #[derive(Debug)]
-pub struct FrameReader<R> {
+pub struct LspFrameReader<R> {
     source: R,
     /// What was read and belongs to no message yet.
     held: Vec<u8>,
 }
 
-impl<R: AsyncRead + Unpin> FrameReader<R> {
+impl<R: AsyncRead + Unpin> LspFrameReader<R> {
     /// Reads from `source`.
     pub fn new(source: R) -> Self {
         Self { source, held: Vec::new() }
     }
 
     /// The next message. After an error there is none.
-    pub async fn next(&mut self) -> Result<Vec<u8>, FrameError> {
+    pub async fn next(&mut self) -> Result<Vec<u8>, LspFrameError> {
         let header = loop {
             if let Some(end) = header_end(&self.held) {
                 break end;
             }
             if self.held.len() > HEADER_BYTES_MAX || !may_be_header(&self.held) {
-                return Err(FrameError::NoMessage(beginning(&self.held)));
+                return Err(LspFrameError::NoMessage(beginning(&self.held)));
             }
             self.more(HEADER_BYTES_MAX).await?;
         };
@@ -63,7 +63,7 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
         let length = usize::try_from(length)
             .ok()
             .filter(|length| *length <= MESSAGE_BYTES_MAX)
-            .ok_or(FrameError::TooLarge(length))?;
+            .ok_or(LspFrameError::TooLarge(length))?;
         self.held.drain(..header);
         // Room is made as bytes come, so that a long promise costs nothing.
         while self.held.len() < length {
@@ -71,17 +71,17 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
         }
         let rest = self.held.split_off(length);
         let message = std::mem::replace(&mut self.held, rest);
-        if is_light(&message) { Ok(message) } else { Err(FrameError::TooMuch) }
+        if is_light(&message) { Ok(message) } else { Err(LspFrameError::TooMuch) }
     }
 
-    async fn more(&mut self, wanted: usize) -> Result<(), FrameError> {
+    async fn more(&mut self, wanted: usize) -> Result<(), LspFrameError> {
         let mut chunk = vec![0; wanted.clamp(1, 64 << 10)];
         match self.source.read(&mut chunk).await {
             Ok(length @ 1..) => {
                 self.held.extend_from_slice(chunk.get(..length).unwrap_or_default());
                 Ok(())
             }
-            Ok(0) | Err(_) => Err(FrameError::Ended),
+            Ok(0) | Err(_) => Err(LspFrameError::Ended),
         }
     }
 }
@@ -105,8 +105,8 @@ fn may_be_header(bytes: &[u8]) -> bool {
     name.iter().all(|byte| byte.is_ascii_alphabetic() || *byte == b'-')
 }
 
-fn content_length(header: &[u8]) -> Result<u64, FrameError> {
-    let wrong = || FrameError::NoMessage(beginning(header));
+fn content_length(header: &[u8]) -> Result<u64, LspFrameError> {
+    let wrong = || LspFrameError::NoMessage(beginning(header));
     let text = std::str::from_utf8(header).map_err(|_| wrong())?;
     let mut lengths = text.split("\r\n").filter_map(|line| {
         let (name, value) = line.split_once(':')?;
@@ -141,7 +141,7 @@ fn is_light(message: &[u8]) -> bool {
 
 fn beginning(bytes: &[u8]) -> String {
     let bytes = bytes.get(..bytes.len().min(SHOWN_BYTES)).unwrap_or_default();
-    zero_core::shown::line(&String::from_utf8_lossy(bytes))
+    zero_core::sanitize::line(&String::from_utf8_lossy(bytes))
 }
 
 #[cfg(test)]
@@ -150,8 +150,8 @@ mod tests {
 
     use super::*;
 
-    async fn read_all(bytes: &[u8]) -> (Vec<String>, FrameError) {
-        let mut reader = FrameReader::new(bytes);
+    async fn read_all(bytes: &[u8]) -> (Vec<String>, LspFrameError) {
+        let mut reader = LspFrameReader::new(bytes);
         let mut messages = Vec::new();
         loop {
             match reader.next().await {
@@ -166,7 +166,7 @@ mod tests {
         let two = [framed(br#"{"a":1}"#), framed("{\"é\":[]}".as_bytes())].concat();
         let (messages, error) = read_all(&two).await;
         assert_eq!(messages, [r#"{"a":1}"#, "{\"é\":[]}"]);
-        assert_eq!(error, FrameError::Ended);
+        assert_eq!(error, LspFrameError::Ended);
         let typed = b"content-length: 2\r\nContent-Type: application/vscode-jsonrpc\r\n\r\n{}";
         assert_eq!(read_all(typed).await.0, ["{}"]);
     }
@@ -184,19 +184,19 @@ mod tests {
         ] {
             let (messages, error) = read_all(bytes).await;
             assert!(messages.is_empty());
-            let FrameError::NoMessage(shown) = error else { panic!("{error:?}") };
+            let LspFrameError::NoMessage(shown) = error else { panic!("{error:?}") };
             assert!(shown.contains(part), "{shown}");
         }
         let huge = format!("Content-Length: {}\r\n\r\n", u64::MAX);
-        assert_eq!(read_all(huge.as_bytes()).await.1, FrameError::TooLarge(u64::MAX));
+        assert_eq!(read_all(huge.as_bytes()).await.1, LspFrameError::TooLarge(u64::MAX));
     }
 
     #[tokio::test]
     async fn heavy_json_is_not_parsed() {
         let deep = "[".repeat(DEPTH_MAX + 1);
-        assert_eq!(read_all(&framed(deep.as_bytes())).await.1, FrameError::TooMuch);
+        assert_eq!(read_all(&framed(deep.as_bytes())).await.1, LspFrameError::TooMuch);
         let many = format!("[{}1]", "1,".repeat(VALUES_MAX));
-        assert_eq!(read_all(&framed(many.as_bytes())).await.1, FrameError::TooMuch);
+        assert_eq!(read_all(&framed(many.as_bytes())).await.1, LspFrameError::TooMuch);
         let text = format!(r#"["{}\"[[[["]"#, ",".repeat(VALUES_MAX * 2));
         assert_eq!(read_all(&framed(text.as_bytes())).await.0.len(), 1);
     }

@@ -21,21 +21,25 @@ use tokio_util::sync::CancellationToken;
 use zero_core::{SessionId, ToolCall, ToolError};
 use zero_mcp::client::credentials::{CredentialVault, DesktopKeyring};
 use zero_mcp::client::http::NetworkGuard;
-use zero_mcp::client::{Pool, SCHEMA_TOKENS_MAX, Servers, ServersConfig, Web};
-use zero_mcp::definition::{
-    Alias, CALL_TIMEOUT, CALL_TIMEOUT_MAX, Launch, Reach, STARTUP_TIMEOUT, ServerDefinition,
+use zero_mcp::client::{
+    McpServerSet, McpServerSetConfig, RemoteServerAccess, SCHEMA_TOKENS_MAX, ServerPool,
 };
-use zero_runtime::host::new_call_id;
+use zero_mcp::server_definition::{
+    CALL_TIMEOUT, CALL_TIMEOUT_MAX, McpServerDefinition, STARTUP_TIMEOUT, ServerAlias,
+    ServerLaunch, ServerTransport,
+};
 use zero_runtime::tool::BoxFuture;
+use zero_runtime::tool_host::new_call_id;
 use zero_runtime::{
-    Answer, Approver, Dialect, DialectName, HostConfig, Question, Session, ToolHost,
+    ApprovalAnswer, ApprovalQuestion, Approver, Dialect, DialectName, ToolHost, ToolHostConfig,
+    ToolHostSession,
 };
 use zero_sandbox::{StateDir, Workspace};
 
 const WARM_UP_CALLS: usize = 200;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    zero_sandbox::child::from_argv0();
+    zero_sandbox::helper_process::from_argv0();
     let mut args = std::env::args().skip(1);
     let mut next = || args.next().ok_or("name a folder, a server and a number of calls");
     let (folder, server, calls) = (PathBuf::from(next()?), next()?, next()?.parse()?);
@@ -46,7 +50,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 async fn measure(folder: &Path, server: String, calls: usize) -> Result<(), Box<dyn Error>> {
-    let place = Place::new(folder)?;
+    let place = BenchmarkHost::new(folder)?;
     let inside = place.median("LS", json!({"path": "."}), calls).await?;
     let servers = place.servers(server)?;
     servers.ready("other").await.map_err(|error| error.to_string())?;
@@ -59,31 +63,31 @@ async fn measure(folder: &Path, server: String, calls: usize) -> Result<(), Box<
     Ok(())
 }
 
-struct Place {
+struct BenchmarkHost {
     work: PathBuf,
     host: Arc<ToolHost>,
-    session: Session,
+    session: ToolHostSession,
     dialect: Dialect,
 }
 
-impl Place {
+impl BenchmarkHost {
     fn new(folder: &Path) -> Result<Self, Box<dyn Error>> {
         let work = folder.join("work");
         std::fs::create_dir_all(&work)?;
         let workspace = Workspace::open(std::slice::from_ref(&work), None)?;
-        let mut config = HostConfig::new(workspace, StateDir::new(folder.join("state")));
-        config.approver = Some(Arc::new(Yes));
+        let mut config = ToolHostConfig::new(workspace, StateDir::new(folder.join("state")));
+        config.approver = Some(Arc::new(AllowAllApprover));
         let host = Arc::new(ToolHost::new(config));
         host.registry().add("builtin", zero_tools::builtin())?;
         let session = host.open_session(SessionId::from_bits(1))?;
         Ok(Self { work, host, session, dialect: Dialect::new(DialectName::Canonical) })
     }
 
-    fn servers(&self, server: String) -> Result<Arc<Servers>, Box<dyn Error>> {
+    fn servers(&self, server: String) -> Result<Arc<McpServerSet>, Box<dyn Error>> {
         let host = &self.host;
-        let definition = ServerDefinition {
-            alias: Alias::new("other")?,
-            reach: Reach::Command(Launch {
+        let definition = McpServerDefinition {
+            alias: ServerAlias::new("other")?,
+            reach: ServerTransport::Command(ServerLaunch {
                 command: server,
                 args: vec!["good".to_owned()],
                 variables: Vec::new(),
@@ -99,9 +103,9 @@ impl Place {
             tools_denied: Vec::new(),
             written_at: "here".to_owned(),
         };
-        Ok(Servers::new(ServersConfig {
+        Ok(McpServerSet::new(McpServerSetConfig {
             services: host.services(),
-            web: Web {
+            web: RemoteServerAccess {
                 guard: NetworkGuard::new(Arc::clone(host.policy()), host.internet().clone()),
                 credentials: Arc::new(CredentialVault::new(
                     host.state(),
@@ -113,7 +117,7 @@ impl Place {
             definitions: vec![definition],
             schema_tokens_max: SCHEMA_TOKENS_MAX,
             elicitor: None,
-            pool: Arc::new(Pool::default()),
+            pool: Arc::new(ServerPool::default()),
             confined_by: String::new(),
         }))
     }
@@ -143,14 +147,14 @@ impl Place {
 }
 
 /// Allows everything: what is measured is not the person.
-struct Yes;
+struct AllowAllApprover;
 
-impl Approver for Yes {
+impl Approver for AllowAllApprover {
     fn name(&self) -> &str {
         "a measurement"
     }
 
-    fn ask<'a>(&'a self, _: &'a Question) -> BoxFuture<'a, Answer> {
-        Box::pin(std::future::ready(Answer::AllowOnce))
+    fn ask<'a>(&'a self, _: &'a ApprovalQuestion) -> BoxFuture<'a, ApprovalAnswer> {
+        Box::pin(std::future::ready(ApprovalAnswer::AllowOnce))
     }
 }

@@ -2,42 +2,42 @@
 //!
 //! Nothing here makes anybody wait. The tools that are known from last time are there at once, and
 //! the first call of one starts its server; servers that nobody knows yet are started in the
-//! background and register when they are ready. Servers are shared by all hosts of a [`Pool`],
+//! background and register when they are ready. Servers are shared by all hosts of a [`ServerPool`],
 //! rest after failures, and stop when nobody uses them.
 //!
 //! Nothing here is believed either. What a server says of its tools is bounded, looked through and
 //! pinned; what it claims of their harmlessness is shown and not counted; and a call goes to the
 //! server only under the definition that it was judged by.
 
-mod call;
-mod catalogue;
-mod changes;
+mod call_results;
+mod client_handler;
+mod client_transport;
 mod connection;
 mod connector;
 pub mod credentials;
 mod error;
-mod handler;
 mod handshake;
 pub mod http;
 mod identity;
-mod link;
-mod listing;
 pub mod login;
-mod member;
-mod names;
-mod pins;
-mod pool;
-pub mod process;
-mod results;
-mod search;
+mod managed_server;
+mod mcp_tool;
 mod secrets;
-mod server;
+mod server_binding;
+mod server_cache;
+mod server_pool;
+pub mod server_process;
 mod status;
 #[cfg(test)]
-mod testing;
+mod test_support;
 #[cfg(test)]
 mod tests;
-mod tool;
+mod tool_call;
+mod tool_changes;
+mod tool_listing;
+mod tool_names;
+mod tool_pins;
+mod tool_search;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
@@ -45,24 +45,24 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use serde_json::json;
-use zero_core::shown;
-use zero_runtime::{Elicitor, Registry, Services, Shown, erase};
+use zero_core::sanitize;
+use zero_runtime::{Elicitor, ServiceLauncher, ToolRegistry, ToolVisibility, erase};
 use zero_sandbox::StateDir;
 
-pub use changes::ChangedTool;
-pub use connector::Web;
-pub use error::ServerError;
-pub use pool::Pool;
-pub use status::{Quarantined, ServerState, ServerStatus, ToolStatus};
+pub use connector::RemoteServerAccess;
+pub use error::ServerUnavailableError;
+pub use server_pool::ServerPool;
+pub use status::{McpServerStatus, McpToolStatus, QuarantinedTool, ServerPhase};
+pub use tool_changes::ToolDefinitionChange;
 
-use crate::definition::{Alias, ServerDefinition};
-use catalogue::Catalogue;
+use crate::server_definition::{McpServerDefinition, ServerAlias};
+use client_transport::ServerConnector;
 use connector::HostConnector;
-use identity::Identity;
-use link::Connector;
-use member::Member;
-use search::ToolSearch;
-use server::Server;
+use identity::ServerIdentity;
+use managed_server::ManagedServer;
+use server_binding::ServerBinding;
+use server_cache::ServerCache;
+use tool_search::ToolSearch;
 
 /// What all schemas together may cost before tools have to be looked for, in tokens.
 pub const SCHEMA_TOKENS_MAX: usize = 20_000;
@@ -72,35 +72,35 @@ const SEARCH_SOURCE: &str = "mcp";
 const STARTS_AT_ONCE: usize = 16;
 
 /// What the servers of a host are made of.
-pub struct ServersConfig {
+pub struct McpServerSetConfig {
     /// How programs are run.
-    pub services: Services,
+    pub services: ServiceLauncher,
     /// How servers that run elsewhere are reached.
-    pub web: Web,
+    pub web: RemoteServerAccess,
     /// Where their tools go.
-    pub registry: Arc<Registry>,
+    pub registry: Arc<ToolRegistry>,
     /// zero's own folder.
     pub state: StateDir,
     /// The servers. Each was allowed, and the workspace is trusted.
-    pub definitions: Vec<ServerDefinition>,
+    pub definitions: Vec<McpServerDefinition>,
     /// What all schemas together may cost before tools have to be looked for, in tokens.
     pub schema_tokens_max: usize,
     /// How a server's questions reach the person; without one they are cancelled.
     pub elicitor: Option<Arc<dyn Elicitor>>,
     /// What is shared with other hosts of this process.
-    pub pool: Arc<Pool>,
+    pub pool: Arc<ServerPool>,
     /// What confines the programs of this host, such as its workspace: only hosts that confine
     /// alike share servers.
     pub confined_by: String,
 }
 
 /// The MCP servers of one host.
-pub struct Servers {
-    registry: Arc<Registry>,
+pub struct McpServerSet {
+    registry: Arc<ToolRegistry>,
     schema_tokens_max: usize,
-    members: BTreeMap<Alias, Arc<Member>>,
+    members: BTreeMap<ServerAlias, Arc<ServerBinding>>,
     /// Whether tools have to be looked for; held while tools are registered.
-    deferred: Mutex<Shown>,
+    deferred: Mutex<ToolVisibility>,
     /// Set once somebody listens to what servers list.
     following: OnceLock<()>,
 }
@@ -108,30 +108,36 @@ pub struct Servers {
 /// A name that no server has.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("there is no MCP server `{}`; there are: {}", .alias, .known.join(", "))]
-pub struct UnknownServer {
+pub struct UnknownServerError {
     alias: String,
     known: Vec<String>,
 }
 
-impl Servers {
+impl McpServerSet {
     /// The servers of a host. Nothing is started, and nothing is registered yet.
-    pub fn new(config: ServersConfig) -> Arc<Self> {
+    pub fn new(config: McpServerSetConfig) -> Arc<Self> {
         let connector = Arc::new(HostConnector::new(config.services.clone(), config.web.clone()));
         Self::with_connector(config, connector)
     }
 
     pub(crate) fn with_connector(
-        config: ServersConfig,
-        connector: Arc<dyn Connector>,
+        config: McpServerSetConfig,
+        connector: Arc<dyn ServerConnector>,
     ) -> Arc<Self> {
-        let ServersConfig {
-            registry, state, definitions, schema_tokens_max, elicitor, pool, ..
+        let McpServerSetConfig {
+            registry,
+            state,
+            definitions,
+            schema_tokens_max,
+            elicitor,
+            pool,
+            ..
         } = config;
         let state = state.child("mcp");
         let elicits = elicitor.is_some();
         let mut members = BTreeMap::new();
         for definition in definitions {
-            let identity = Identity::of(&definition.reach);
+            let identity = ServerIdentity::of(&definition.reach);
             let key = identity.narrowed(&json!([
                 config.confined_by,
                 elicits,
@@ -141,8 +147,8 @@ impl Servers {
                 definition.startup_timeout.as_millis().to_string(),
             ]));
             let lease = pool.lease(key, || {
-                let catalogue = Catalogue::new(&state);
-                Server::new(
+                let catalogue = ServerCache::new(&state);
+                ManagedServer::new(
                     identity,
                     definition.clone(),
                     Arc::clone(&connector),
@@ -151,14 +157,14 @@ impl Servers {
                 )
             });
             let alias = definition.alias.clone();
-            let member = Member::new(definition, lease, &state, elicitor.clone());
+            let member = ServerBinding::new(definition, lease, &state, elicitor.clone());
             members.insert(alias, Arc::new(member));
         }
         Arc::new(Self {
             registry,
             schema_tokens_max,
             members,
-            deferred: Mutex::new(Shown::Always),
+            deferred: Mutex::new(ToolVisibility::Always),
             following: OnceLock::new(),
         })
     }
@@ -191,21 +197,22 @@ impl Servers {
     }
 
     /// Starts a server unless it runs, and waits until its tools are registered.
-    pub async fn ready(&self, alias: &str) -> Result<(), ServerError> {
-        let member = self.member(alias).map_err(|error| ServerError::new(error.to_string()))?;
+    pub async fn ready(&self, alias: &str) -> Result<(), ServerUnavailableError> {
+        let member =
+            self.member(alias).map_err(|error| ServerUnavailableError::new(error.to_string()))?;
         member.server().connection().await?;
         self.take_in(member);
         Ok(())
     }
 
     /// How all servers stand, by name.
-    pub fn status(&self) -> Vec<ServerStatus> {
+    pub fn status(&self) -> Vec<McpServerStatus> {
         self.members.values().map(|member| member.status()).collect()
     }
 
     /// Starts all servers at once and waits for each, as long as it may take to start; then how
     /// they stand.
-    pub async fn probe(&self) -> Vec<ServerStatus> {
+    pub async fn probe(&self) -> Vec<McpServerStatus> {
         futures_util::stream::iter(self.members.values())
             .for_each_concurrent(STARTS_AT_ONCE, |member| async move {
                 let _ = member.server().connection().await;
@@ -218,12 +225,12 @@ impl Servers {
     /// Waits for the servers whose tools nobody knows yet, each as long as it may take to start and
     /// none longer than this; then how those stand that have listed nothing. One that failed is not
     /// started again for it.
-    pub async fn settle(&self, most: Duration) -> Vec<ServerStatus> {
-        let unlisted = |member: &&Arc<Member>| member.server().listing().is_none();
+    pub async fn settle(&self, most: Duration) -> Vec<McpServerStatus> {
+        let unlisted = |member: &&Arc<ServerBinding>| member.server().listing().is_none();
         futures_util::stream::iter(self.members.values().filter(unlisted))
             .for_each_concurrent(None, |member| async move {
                 let server = member.server();
-                if matches!(server.glance().phase, ServerState::Unknown | ServerState::Starting) {
+                if matches!(server.glance().phase, ServerPhase::Unknown | ServerPhase::Starting) {
                     let most = most.min(member.startup_timeout());
                     // Its start goes on without us; how it went is in its status.
                     let _ = tokio::time::timeout(most, server.connection()).await;
@@ -235,7 +242,7 @@ impl Servers {
     }
 
     /// Starts a server anew, here and in every zero that uses it, however often it failed.
-    pub async fn reconnect(&self, alias: &str) -> Result<ServerStatus, UnknownServer> {
+    pub async fn reconnect(&self, alias: &str) -> Result<McpServerStatus, UnknownServerError> {
         let member = self.member(alias)?;
         // Why it failed is in the status.
         let _ = member.server().reconnect().await;
@@ -244,14 +251,19 @@ impl Servers {
     }
 
     /// The tools of a server that are not what was approved, with what was.
-    pub fn changed(&self, alias: &str) -> Result<Vec<ChangedTool>, UnknownServer> {
+    pub fn changed(&self, alias: &str) -> Result<Vec<ToolDefinitionChange>, UnknownServerError> {
         Ok(self.member(alias)?.changed())
     }
 
     /// Takes changed tools of a server as approved. What counts is what the person was shown,
     /// whatever the server says meanwhile.
-    pub fn approve(&self, alias: &str, shown: &[ChangedTool]) -> Result<(), ServerError> {
-        let member = self.member(alias).map_err(|error| ServerError::new(error.to_string()))?;
+    pub fn approve(
+        &self,
+        alias: &str,
+        shown: &[ToolDefinitionChange],
+    ) -> Result<(), ServerUnavailableError> {
+        let member =
+            self.member(alias).map_err(|error| ServerUnavailableError::new(error.to_string()))?;
         member.approve(shown)
     }
 
@@ -266,10 +278,10 @@ impl Servers {
             .await;
     }
 
-    fn member(&self, alias: &str) -> Result<&Arc<Member>, UnknownServer> {
+    fn member(&self, alias: &str) -> Result<&Arc<ServerBinding>, UnknownServerError> {
         let found = self.members.iter().find(|(name, _)| name.as_str() == alias);
-        found.map(|(_, member)| member).ok_or_else(|| UnknownServer {
-            alias: shown::line(alias),
+        found.map(|(_, member)| member).ok_or_else(|| UnknownServerError {
+            alias: sanitize::line(alias),
             known: self.members.keys().map(ToString::to_string).collect(),
         })
     }
@@ -285,7 +297,7 @@ impl Servers {
     }
 
     /// Registers whatever a server lists, for as long as there is a host.
-    async fn follow(servers: Weak<Self>, member: Arc<Member>) {
+    async fn follow(servers: Weak<Self>, member: Arc<ServerBinding>) {
         let mut listings = member.server().listings();
         while listings.changed().await.is_ok() {
             let Some(servers) = servers.upgrade() else { return };
@@ -297,7 +309,7 @@ impl Servers {
     }
 
     /// Registers what a server listed, where that is news.
-    fn take_in(&self, member: &Arc<Member>) {
+    fn take_in(&self, member: &Arc<ServerBinding>) {
         if member.refresh() {
             self.register([member]);
         }
@@ -305,12 +317,12 @@ impl Servers {
 
     /// Puts the tools of servers where models find them: in the list, or, where all together cost
     /// too much, behind a search.
-    fn register<'a>(&self, changed: impl IntoIterator<Item = &'a Arc<Member>>) {
+    fn register<'a>(&self, changed: impl IntoIterator<Item = &'a Arc<ServerBinding>>) {
         let mut deferred = self.deferred.lock().unwrap_or_else(PoisonError::into_inner);
         let tokens: usize = self.members.values().map(|member| member.tokens()).sum();
         let shown = match tokens > self.schema_tokens_max {
-            true => Shown::WhenFound,
-            false => Shown::Always,
+            true => ToolVisibility::WhenFound,
+            false => ToolVisibility::Always,
         };
         if shown != *deferred {
             *deferred = shown;
@@ -318,8 +330,8 @@ impl Servers {
                 member.register(&self.registry, shown);
             }
             match shown {
-                Shown::Always => self.registry.remove_source(SEARCH_SOURCE),
-                Shown::WhenFound => self.register_search(),
+                ToolVisibility::Always => self.registry.remove_source(SEARCH_SOURCE),
+                ToolVisibility::WhenFound => self.register_search(),
             }
             return;
         }
@@ -332,7 +344,7 @@ impl Servers {
         let servers = self.members.keys().map(ToString::to_string).collect();
         let registry = Arc::downgrade(&self.registry);
         let search = erase(ToolSearch { registry, servers });
-        let homeless = self.registry.replace(SEARCH_SOURCE, vec![(search, Shown::Always)]);
+        let homeless = self.registry.replace(SEARCH_SOURCE, vec![(search, ToolVisibility::Always)]);
         if !homeless.is_empty() {
             tracing::warn!("something else is called `ToolSearch`, so tools cannot be looked for");
         }

@@ -8,6 +8,6 @@
 //! which bounds what comes in and throws nothing of it away silently.
 
 pub mod client;
-pub mod definition;
 pub mod server;
+pub mod server_definition;
 pub mod wire;

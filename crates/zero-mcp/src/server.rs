@@ -6,20 +6,20 @@
 //! hands (2024-11-05 to 2025-11-25) and clients whose every request stands alone (2026-07-28) are
 //! served alike, over stdio and over HTTP.
 
-mod approvals;
-mod calls;
-mod elicitations;
-mod handler;
+mod call_router;
+mod client_sessions;
 pub mod http;
-mod listing;
-mod pending;
-mod plain_form;
+mod legacy_form;
+mod mcp_approver;
+mod mcp_elicitor;
+pub mod mcp_format;
+mod parked_calls;
 mod progress;
-mod random;
-mod sessions;
+mod random_handle;
+mod running_call;
+mod service_handler;
 mod stdio;
-mod switchboard;
-pub mod to_mcp;
+mod tool_list;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -31,17 +31,20 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use zero_core::ToolName;
 use zero_runtime::{Dialect, DialectName, ToolHost};
 
-pub use self::approvals::McpApprover;
-pub use self::elicitations::McpElicitor;
-pub use self::http::{Access, HttpConfig, HttpLimits, Reachable, serve_handler_http, serve_http};
-pub use self::listing::in_order;
+pub use self::call_router::McpCallRouter;
+pub use self::http::{
+    McpHttpAccess, McpHttpConfig, McpHttpServerLimits, NetworkExposure, serve_handler_http,
+    serve_http,
+};
+pub use self::mcp_approver::McpApprover;
+pub use self::mcp_elicitor::McpElicitor;
 pub use self::progress::McpObserver;
 pub use self::stdio::{serve_lines, serve_on, serve_stdio};
-pub use self::switchboard::Switchboard;
+pub use self::tool_list::in_order;
 
-use self::listing::Listing;
-use self::pending::Pending;
-use self::sessions::{HttpSessions, LazySession, Sessions};
+use self::client_sessions::{HttpSessionMap, LazySession, OpenSessions};
+use self::parked_calls::ParkedCalls;
+use self::tool_list::McpToolListCache;
 
 /// Where a result says whose it is.
 const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
@@ -50,13 +53,13 @@ const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 const CALLS_END: Duration = Duration::from_secs(10);
 
 /// What a server is made of.
-pub struct ServerConfig {
+pub struct McpServiceConfig {
     /// The tools. Its approver, elicitor and observer reach clients through `board`.
     pub host: Arc<ToolHost>,
     /// How they are named and shaped.
     pub dialect: DialectName,
     /// Where questions of calls find their clients.
-    pub board: Arc<Switchboard>,
+    pub board: Arc<McpCallRouter>,
     /// Tools that are listed first, in this order.
     pub order: Vec<ToolName>,
     /// The folders the tools work in, for the instructions; the first is where commands run.
@@ -64,12 +67,12 @@ pub struct ServerConfig {
     /// Ends the server.
     pub stop: CancellationToken,
     /// Its bounds.
-    pub limits: ServerLimits,
+    pub limits: McpServiceLimits,
 }
 
-impl ServerConfig {
+impl McpServiceConfig {
     /// A server of a host, in zero's own dialect.
-    pub fn new(host: Arc<ToolHost>, board: Arc<Switchboard>) -> Self {
+    pub fn new(host: Arc<ToolHost>, board: Arc<McpCallRouter>) -> Self {
         Self {
             host,
             dialect: DialectName::Canonical,
@@ -77,14 +80,14 @@ impl ServerConfig {
             order: Vec::new(),
             folders: Vec::new(),
             stop: CancellationToken::new(),
-            limits: ServerLimits::default(),
+            limits: McpServiceLimits::default(),
         }
     }
 }
 
 /// Bounds of a server.
 #[derive(Clone, Copy, Debug)]
-pub struct ServerLimits {
+pub struct McpServiceLimits {
     /// Calls at once, those that wait for an answer on an open request among them.
     pub calls_max: usize,
     /// Subscriptions at once.
@@ -97,7 +100,7 @@ pub struct ServerLimits {
     pub pending_age_max: Duration,
 }
 
-impl Default for ServerLimits {
+impl Default for McpServiceLimits {
     fn default() -> Self {
         Self {
             calls_max: 256,
@@ -111,7 +114,7 @@ impl Default for ServerLimits {
 
 /// Why a server ended that was not told to.
 #[derive(Debug, thiserror::Error)]
-pub enum ServeError {
+pub enum McpServiceError {
     /// The client did not begin as the protocol wants, or its connection broke.
     #[error("the connection could not be set up: {0}")]
     Begin(String),
@@ -129,22 +132,22 @@ pub enum ServeError {
 }
 
 /// What all clients of a server share.
-struct Server {
+struct McpServiceState {
     host: Arc<ToolHost>,
     dialect: Arc<Dialect>,
-    board: Arc<Switchboard>,
-    listing: Arc<Listing>,
-    pending: Arc<Pending>,
+    board: Arc<McpCallRouter>,
+    listing: Arc<McpToolListCache>,
+    pending: Arc<ParkedCalls>,
     /// Of requests that stand alone.
     alone: LazySession,
-    sessions: Sessions,
-    http_sessions: HttpSessions,
+    sessions: OpenSessions,
+    http_sessions: HttpSessionMap,
     /// Listened to by each call whose commands may still be there.
     running: watch::Sender<()>,
     calls: Semaphore,
     listeners: Semaphore,
     clients: Arc<Semaphore>,
-    limits: ServerLimits,
+    limits: McpServiceLimits,
     info: rmcp::model::ServerConfig,
     /// Says in a result whose it is, to clients whose requests stand alone.
     whose: MetaObject,
@@ -154,29 +157,32 @@ struct Server {
     _end: DropGuard,
 }
 
-impl Server {
+impl McpServiceState {
     /// Starts what a server does by itself.
-    fn start(config: ServerConfig) -> Arc<Self> {
-        let ServerConfig { host, dialect, board, order, folders, stop, limits } = config;
+    fn start(config: McpServiceConfig) -> Arc<Self> {
+        let McpServiceConfig { host, dialect, board, order, folders, stop, limits } = config;
         let dialect = Arc::new(Dialect::new(dialect));
         let stop = stop.child_token();
-        let listing =
-            Arc::new(Listing::new(Arc::clone(host.registry()), Arc::clone(&dialect), order));
+        let listing = Arc::new(McpToolListCache::new(
+            Arc::clone(host.registry()),
+            Arc::clone(&dialect),
+            order,
+        ));
         let info = info(&folders);
         let mut whose = MetaObject::new();
         let name = serde_json::to_value(&info.server_info).unwrap_or_default();
         whose.0.insert(SERVER_INFO.to_owned(), name);
         let (told, changes) = watch::channel(0);
         let news = host.registry().changes();
-        tokio::spawn(listing::watch(Arc::clone(&listing), news, told, stop.clone()));
+        tokio::spawn(tool_list::watch(Arc::clone(&listing), news, told, stop.clone()));
         Arc::new(Self {
             dialect,
             board,
             listing,
-            pending: Pending::new(limits.pending_max, limits.pending_age_max),
+            pending: ParkedCalls::new(limits.pending_max, limits.pending_age_max),
             alone: LazySession::default(),
-            sessions: Sessions::default(),
-            http_sessions: HttpSessions::default(),
+            sessions: OpenSessions::default(),
+            http_sessions: HttpSessionMap::default(),
             running: watch::Sender::new(()),
             calls: Semaphore::new(limits.calls_max),
             listeners: Semaphore::new(limits.listeners_max),

@@ -2,38 +2,40 @@
 //!
 //! Whoever is at the other end may be broken or hostile. It may write lines without end, nest
 //! without end, answer what nobody asked, mix its log into its answers, or never read. Here each of
-//! that has a bound and is counted in [`Troubles`]; an answer that cannot be taken becomes an error
+//! that has a bound and is counted in [`ConnectionDiagnostics`]; an answer that cannot be taken becomes an error
 //! for the one who waits for it, at once, and one bad tool or content block leaves its neighbours
 //! alone.
 //!
-//! [`Lines`] is the transport over pipes. [`Intake`] is what it does with each message that comes
+//! [`LineTransport`] is the transport over pipes. [`MessageIntake`] is what it does with each message that comes
 //! in, for other transports to do the same.
 
-mod clean;
+mod connection_diagnostics;
 mod envelope;
-mod intake;
-pub(crate) mod json;
-mod ledger;
-mod lines;
-mod outbox;
+pub(crate) mod json_scan;
+mod line_transport;
+mod message_intake;
+mod outbound_queue;
+mod pending_requests;
 mod role;
+mod sanitize;
 #[cfg(test)]
 mod tests;
-mod troubles;
 
 use std::time::Duration;
 
-pub(crate) use intake::refusal_in;
-pub use intake::{Intake, Taken};
-pub use ledger::Asked;
-pub use lines::Lines;
-pub use outbox::WireError;
-pub use role::Role;
-pub use troubles::{Closed, Quarantined, TroubleReport, Troubles};
+pub use connection_diagnostics::{
+    ConnectionDiagnostics, DiagnosticsReport, DisconnectCause, MalformedTool,
+};
+pub use line_transport::LineTransport;
+pub(crate) use message_intake::refusal_in;
+pub use message_intake::{IntakeOutcome, MessageIntake};
+pub use outbound_queue::McpSendError;
+pub use pending_requests::McpRequestKind;
+pub use role::ConnectionRole;
 
 /// How much is taken from the other end, and how long it may take to read what it is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct McpMessageLimits {
     /// Longest line. The rest of a longer one is read and thrown away.
     pub line_bytes_max: usize,
     /// Deepest nesting of a message.
@@ -48,7 +50,7 @@ pub struct Limits {
     pub requests_max: usize,
 }
 
-impl Default for Limits {
+impl Default for McpMessageLimits {
     fn default() -> Self {
         Self {
             line_bytes_max: 8 << 20,

@@ -9,9 +9,11 @@ use std::hint::black_box;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use zero_core::{Effect, Execution, Risk};
-use zero_policy::rule::{Owner, Rule, RuleError, Source};
-use zero_policy::{Engine, EngineConfig, Mode, NoWorld, Request, Verdict};
+use zero_core::{CommandExecution, Effect, RiskLevel};
+use zero_policy::rule::{PolicyRule, RuleError, RuleOwner, RuleSource};
+use zero_policy::{
+    DecisionRequest, EmptyMachine, PermissionMode, PolicyEngine, PolicyEngineConfig, Verdict,
+};
 
 /// A line that only looks, and one that touches files.
 const LOOKS: &str = "cd src && git log --oneline -n 5 | head -20 > /dev/null 2>&1";
@@ -51,20 +53,20 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// An engine with this many rules of every kind, most of which have nothing to do with the call.
-fn engine(count: usize) -> Result<Engine, RuleError> {
-    let rules: Result<Vec<Rule>, RuleError> = (0..count).map(rule).collect();
-    Ok(Engine::new(EngineConfig {
+fn engine(count: usize) -> Result<PolicyEngine, RuleError> {
+    let rules: Result<Vec<PolicyRule>, RuleError> = (0..count).map(rule).collect();
+    Ok(PolicyEngine::new(PolicyEngineConfig {
         rules: rules?,
-        mode: Mode::AcceptEdits,
+        mode: PermissionMode::AcceptEdits,
         roots: vec![PathBuf::from("/home/me/project")],
         home: Some(PathBuf::from("/home/me")),
         config_dir: Some(PathBuf::from("/home/me/.config/zero")),
         state_dir: Some(PathBuf::from("/home/me/.local/state/zero")),
-        ..EngineConfig::default()
+        ..PolicyEngineConfig::default()
     }))
 }
 
-fn rule(number: usize) -> Result<Rule, RuleError> {
+fn rule(number: usize) -> Result<PolicyRule, RuleError> {
     let text = match number % 8 {
         0 => format!("Bash(tool{number}:*)"),
         1 => format!("Bash(tool{} sub{number}:*)", number - 1),
@@ -80,19 +82,19 @@ fn rule(number: usize) -> Result<Rule, RuleError> {
         1 => Verdict::Ask,
         _ => Verdict::Deny,
     };
-    let source = Source { name: "bench".to_owned(), line: None, owner: Owner::Person };
-    Rule::parse(&text, verdict, source)
+    let source = RuleSource { name: "bench".to_owned(), line: None, owner: RuleOwner::Person };
+    PolicyRule::parse(&text, verdict, source)
 }
 
-fn decide(engine: &Engine, command: &str) {
-    let effects = [Effect::Exec(Execution::shell(command))];
-    let request = Request {
+fn decide(engine: &PolicyEngine, command: &str) {
+    let effects = [Effect::Exec(CommandExecution::shell(command))];
+    let request = DecisionRequest {
         tool: "Bash",
-        risk: Risk::High,
+        risk: RiskLevel::High,
         effects: &effects,
         grants: &[],
         mode: None,
-        world: &NoWorld,
+        world: &EmptyMachine,
     };
     black_box(engine.decide(request));
 }

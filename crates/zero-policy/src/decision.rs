@@ -3,7 +3,7 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use zero_core::{CommandLimitChange, Risk};
+use zero_core::{CommandLimitChange, RiskLevel};
 
 /// What is to become of a call. Ordered: the strictest of several is their maximum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -39,7 +39,7 @@ impl fmt::Display for Verdict {
 
 /// A verdict with its reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Decision {
+pub struct PolicyDecision {
     /// What is to become of the call.
     pub verdict: Verdict,
     /// Why, in words a person understands.
@@ -49,18 +49,18 @@ pub struct Decision {
     /// Where that rule stands: a file with its line, a flag, a grant.
     pub source: Option<String>,
     /// How much harm the call can do, its arguments considered.
-    pub risk: Risk,
+    pub risk: RiskLevel,
     /// The verdict on each effect.
-    pub effects: Vec<JudgedEffect>,
+    pub effects: Vec<EffectDecision>,
     /// What "for this session" would grant, when a person is asked; empty when it cannot be.
-    pub grants: Vec<Grant>,
+    pub grants: Vec<GrantScope>,
     /// Limits that the rules which decided about its commands raise, should it run.
     pub limits: CommandLimitChange,
 }
 
 /// One effect and what was decided about it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct JudgedEffect {
+pub struct EffectDecision {
     /// `read`, `write`, `delete`, `exec`, `net`, `mcp`, `ask` or `state`.
     pub kind: &'static str,
     /// On what.
@@ -79,7 +79,7 @@ pub struct JudgedEffect {
 ///
 /// It sits below every ask and deny rule, and ends with the session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Grant {
+pub struct GrantScope {
     /// The rule it amounts to, such as `Bash(git push:*)`.
     pub rule: String,
     /// The folder it was shown for; a command elsewhere is not covered.
@@ -90,7 +90,7 @@ pub struct Grant {
     pub program: Option<String>,
 }
 
-impl fmt::Display for Grant {
+impl fmt::Display for GrantScope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.rule)
     }

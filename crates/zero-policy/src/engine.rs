@@ -2,35 +2,36 @@
 //!
 //! deny > ask > allow > mode and risk, for each thing a call would do; the strictest verdict on any
 //! of them is the verdict on the call. Rules, mode and places are given once; a request brings the
-//! effects; what must be known of the machine comes through [`World`].
+//! effects; what must be known of the machine comes through [`Machine`].
 
-mod beneath;
 mod commands;
-mod entrusted;
+mod connect_request;
 mod files;
+mod grant_offers;
 mod hosts;
-mod offers;
 mod operands;
-mod reach;
-mod tree;
+mod recursive_access;
+mod tool_resources;
+mod verdict_tree;
 
 use std::path::{Path, PathBuf};
 
 use zero_core::{
-    CommandLimitChange, CommandLine, Definition, Effect, Execution, Risk, TargetPath, ToolName,
+    CommandExecution, CommandLimitChange, CommandLine, Effect, RiskLevel, TargetPath,
+    ToolDefinitionState, ToolName,
 };
 
-pub use self::reach::{Permit, Reach, Refusal};
-pub use self::tree::{Tree, TreeNode};
-use crate::decision::{Decision, Grant, JudgedEffect, Verdict};
+pub use self::connect_request::{ConnectDeniedError, ConnectPermission, ConnectRequest};
+pub use self::verdict_tree::{VerdictNode, VerdictTree};
+use crate::decision::{EffectDecision, GrantScope, PolicyDecision, Verdict};
 use crate::host::HostPattern;
-use crate::mode::Mode;
-use crate::program::Access;
-use crate::protected::{self, ProtectedPlaces};
-use crate::rule::{Owner, Rule};
-use crate::rules::{PathViews, Places, Rules};
-use crate::shell::analysis::Analysis;
-use crate::world::World;
+use crate::machine::Machine;
+use crate::permission_mode::PermissionMode;
+use crate::program::FileAccess;
+use crate::protected_paths::{self, ProtectedPaths};
+use crate::rule::{PolicyRule, RuleOwner};
+use crate::rule_set::{PathViews, PatternRoots, RuleSet};
+use crate::shell::analysis::ScriptAnalysis;
 
 /// The tool whose rules are about changing files.
 const EDIT: &str = "Edit";
@@ -41,11 +42,11 @@ const ANY_NAME: &str = "\u{1}";
 
 /// Rules, mode and places: all that stays the same from call to call.
 #[derive(Debug)]
-pub struct Engine {
-    rules: Rules,
-    mode: Mode,
-    places: Places,
-    protected: ProtectedPlaces,
+pub struct PolicyEngine {
+    rules: RuleSet,
+    mode: PermissionMode,
+    places: PatternRoots,
+    protected: ProtectedPaths,
     network: CommandHosts,
     /// Whether a rule lets commands change something that is protected. Hardly ever, and commands ask
     /// about dozens of paths.
@@ -54,11 +55,11 @@ pub struct Engine {
 
 /// What an engine is made of.
 #[derive(Clone, Debug, Default)]
-pub struct EngineConfig {
+pub struct PolicyEngineConfig {
     /// The rules of all settings.
-    pub rules: Vec<Rule>,
+    pub rules: Vec<PolicyRule>,
     /// The mode of calls whose session has none of its own.
-    pub mode: Mode,
+    pub mode: PermissionMode,
     /// Canonical paths of the workspace's folders; relative paths start in the first.
     pub roots: Vec<PathBuf>,
     /// What `~` means.
@@ -85,25 +86,25 @@ pub struct CommandHosts {
 
 /// A call to be judged.
 #[derive(Clone, Copy)]
-pub struct Request<'a> {
+pub struct DecisionRequest<'a> {
     /// The tool by its canonical name.
     pub tool: &'a str,
     /// The tool's risk before its arguments are looked at.
-    pub risk: Risk,
+    pub risk: RiskLevel,
     /// What it would do.
     pub effects: &'a [Effect],
     /// What a person has allowed for the session.
-    pub grants: &'a [Grant],
+    pub grants: &'a [GrantScope],
     /// The mode of its session, where that is another than the engine's.
-    pub mode: Option<Mode>,
+    pub mode: Option<PermissionMode>,
     /// The machine.
-    pub world: &'a dyn World,
+    pub world: &'a dyn Machine,
 }
 
-impl Engine {
+impl PolicyEngine {
     /// An engine with these rules.
-    pub fn new(config: EngineConfig) -> Self {
-        let EngineConfig {
+    pub fn new(config: PolicyEngineConfig) -> Self {
+        let PolicyEngineConfig {
             mut rules,
             mode,
             roots,
@@ -116,36 +117,36 @@ impl Engine {
         // A lookup finds the first rule that matches. Some things only a person's rule for exactly
         // them may allow, so those come first: what is allowed must not depend on the order.
         rules.sort_by_key(|rule| !allows_most(rule));
-        let protected = ProtectedPlaces::new(
+        let protected = ProtectedPaths::new(
             &roots,
             home.as_deref(),
             config_dir.as_deref(),
             state_dir.as_deref(),
         )
         .with_secret_files(&secret_files);
-        let places = Places { roots, home };
+        let places = PatternRoots { roots, home };
         let opens_protected = rules.iter().any(opens_protected);
-        let rules = Rules::new(rules, places.clone());
+        let rules = RuleSet::new(rules, places.clone());
         Self { rules, mode, places, protected, network, opens_protected }
     }
 
     /// Its rules.
-    pub fn rules(&self) -> &Rules {
+    pub fn rules(&self) -> &RuleSet {
         &self.rules
     }
 
     /// The mode of calls whose session has none of its own.
-    pub fn mode(&self) -> Mode {
+    pub fn mode(&self) -> PermissionMode {
         self.mode
     }
 
     /// Judges a call.
-    pub fn decide(&self, request: Request<'_>) -> Decision {
+    pub fn decide(&self, request: DecisionRequest<'_>) -> PolicyDecision {
         self.judge(request).into_decision()
     }
 
     /// Judges a call and shows the way there: each command line as a tree with its verdicts.
-    pub fn explain(&self, request: Request<'_>) -> (Decision, Vec<Tree>) {
+    pub fn explain(&self, request: DecisionRequest<'_>) -> (PolicyDecision, Vec<VerdictTree>) {
         let judgement = self.judge(request);
         let trees = judgement.trees();
         (judgement.into_decision(), trees)
@@ -161,14 +162,16 @@ impl Engine {
             false => crate::path::lexical(&self.places.folder().join(written)),
         };
         let views = PathViews { written, canonical: canonical.to_owned() };
-        let allowed = || self.rules.path(Verdict::Allow, tool, Access::Read, &views).is_some();
+        let allowed = || self.rules.path(Verdict::Allow, tool, FileAccess::Read, &views).is_some();
         let names = [&views.canonical, &views.written];
         let is_closed = names.into_iter().any(|path| {
-            protected::closed(path, &self.protected).is_some() || protected::is_process_memory(path)
+            protected_paths::closed(path, &self.protected).is_some()
+                || protected_paths::is_process_memory(path)
         });
         !is_closed
-            && !self.rules.guards(tool, Access::Read, &views)
-            && (protected::sensitive(&views.canonical, &self.protected).is_none() || allowed())
+            && !self.rules.guards(tool, FileAccess::Read, &views)
+            && (protected_paths::sensitive(&views.canonical, &self.protected).is_none()
+                || allowed())
     }
 
     /// Whether something in the workspace may not be read without a question of its own.
@@ -178,7 +181,7 @@ impl Engine {
 
     /// Whether something that is zero's own lies in a folder, by its canonical path.
     pub fn meets_own(&self, folder: &Path) -> bool {
-        protected::meets_closed(folder, &self.protected)
+        protected_paths::meets_closed(folder, &self.protected)
     }
 
     /// The same, without what is zero's own: rules guard it, or the person's secrets lie there.
@@ -191,7 +194,7 @@ impl Engine {
     /// that allows it by its name, with none that denies it or says to ask. zero's own settings and
     /// state and what is in `.git` no rule opens.
     pub fn may_change(&self, canonical: &Path) -> bool {
-        if !self.opens_protected || protected::is_own(canonical, &self.protected) {
+        if !self.opens_protected || protected_paths::is_own(canonical, &self.protected) {
             return false;
         }
         let Some(text) = canonical.to_str().filter(|text| !text.contains(['*', '?', '[', '\\']))
@@ -201,14 +204,14 @@ impl Engine {
         // A rule for `.vscode/**` is about what lies beneath, one for `.npmrc` about the file.
         let allowed = |path: PathBuf| {
             let views = PathViews { written: path.clone(), canonical: path };
-            self.rules.strictest_path(EDIT, Access::Write, &views).is_some_and(opens_protected)
+            self.rules.strictest_path(EDIT, FileAccess::Write, &views).is_some_and(opens_protected)
         };
         // The path and whatever lies in it, as deep as settings lie.
         let guarded = || {
             let depths = 0..=INNER_DEPTH_MAX;
             depths.map(|depth| format!("{text}{}", "/*".repeat(depth))).any(|pattern| {
                 [Verdict::Deny, Verdict::Ask].into_iter().any(|verdict| {
-                    self.rules.glob_could_name(verdict, Access::Write, &pattern).is_some()
+                    self.rules.glob_could_name(verdict, FileAccess::Write, &pattern).is_some()
                 })
             })
         };
@@ -230,8 +233,8 @@ impl Engine {
             .count()
     }
 
-    fn judge(&self, request: Request<'_>) -> Judgement {
-        let case = Case { engine: self, request };
+    fn judge(&self, request: DecisionRequest<'_>) -> CallAssessment {
+        let case = RequestEvaluator { engine: self, request };
         let mut judged = Vec::new();
         let mut analyses = Vec::new();
         for effect in request.effects {
@@ -239,37 +242,44 @@ impl Engine {
         }
         case.tool(&mut judged);
         // Where no effect raises it, the tool's own risk stands; a command's risk is its effects'.
-        let base = if analyses.is_empty() { request.risk } else { Risk::Low };
+        let base = if analyses.is_empty() { request.risk } else { RiskLevel::Low };
         judged.iter_mut().for_each(|judged| case.settle(judged));
-        if case.mode() == Mode::Plan {
-            judged.iter_mut().for_each(Judged::only_look);
+        if case.mode() == PermissionMode::Plan {
+            judged.iter_mut().for_each(EffectAssessment::only_look);
         }
-        Judgement { judged, analyses, base }
+        CallAssessment { judged, analyses, base }
     }
 }
 
 /// Whether a rule lets commands change what it names, though it decides what runs later.
-fn opens_protected(rule: &Rule) -> bool {
-    rule.verdict == Verdict::Allow && rule.source.owner == Owner::Person && rule.names_protected()
+fn opens_protected(rule: &PolicyRule) -> bool {
+    rule.verdict == Verdict::Allow
+        && rule.source.owner == RuleOwner::Person
+        && rule.names_protected()
 }
 
 /// Whether nothing that can be allowed at all needs more than this rule.
-fn allows_most(rule: &Rule) -> bool {
-    rule.verdict == Verdict::Allow && rule.is_exact() && rule.source.owner == Owner::Person
+fn allows_most(rule: &PolicyRule) -> bool {
+    rule.verdict == Verdict::Allow && rule.is_exact() && rule.source.owner == RuleOwner::Person
 }
 
 /// One request on its way.
-struct Case<'a> {
-    engine: &'a Engine,
-    request: Request<'a>,
+struct RequestEvaluator<'a> {
+    engine: &'a PolicyEngine,
+    request: DecisionRequest<'a>,
 }
 
-impl<'a> Case<'a> {
-    fn effect(&self, effect: &Effect, judged: &mut Vec<Judged>, analyses: &mut Vec<Analysis>) {
+impl<'a> RequestEvaluator<'a> {
+    fn effect(
+        &self,
+        effect: &Effect,
+        judged: &mut Vec<EffectAssessment>,
+        analyses: &mut Vec<ScriptAnalysis>,
+    ) {
         match effect {
-            Effect::Read(path) => self.tool_file(Access::Read, path, judged),
-            Effect::Write(path) => self.tool_file(Access::Write, path, judged),
-            Effect::Delete(path) => self.tool_file(Access::Delete, path, judged),
+            Effect::Read(path) => self.tool_file(FileAccess::Read, path, judged),
+            Effect::Write(path) => self.tool_file(FileAccess::Write, path, judged),
+            Effect::Delete(path) => self.tool_file(FileAccess::Delete, path, judged),
             Effect::Exec(execution) => self.execution(execution, judged, analyses),
             Effect::Net(host) => judged.push(self.host(host, None)),
             Effect::Mcp { server, tool, definition } => {
@@ -279,12 +289,17 @@ impl<'a> Case<'a> {
             Effect::Endpoint(host) => judged.push(self.endpoint(host)),
             Effect::Ask | Effect::State(_) => {
                 let reason = "it stays within zero".to_owned();
-                judged.push(Judged::new(effect.kind(), effect.target(), Verdict::Allow, reason));
+                judged.push(EffectAssessment::new(
+                    effect.kind(),
+                    effect.target(),
+                    Verdict::Allow,
+                    reason,
+                ));
             }
         }
     }
 
-    fn tool_file(&self, access: Access, path: &TargetPath, judged: &mut Vec<Judged>) {
+    fn tool_file(&self, access: FileAccess, path: &TargetPath, judged: &mut Vec<EffectAssessment>) {
         let folder = self.folder();
         let written = crate::path::lexical(&folder.join(self.without_tilde(path.written())));
         let views = PathViews { written, canonical: path.canonical().to_owned() };
@@ -293,9 +308,9 @@ impl<'a> Case<'a> {
 
     fn execution(
         &self,
-        execution: &Execution,
-        judged: &mut Vec<Judged>,
-        analyses: &mut Vec<Analysis>,
+        execution: &CommandExecution,
+        judged: &mut Vec<EffectAssessment>,
+        analyses: &mut Vec<ScriptAnalysis>,
     ) {
         let folder = execution.folder.as_ref().map_or(self.folder(), TargetPath::canonical);
         let home = self.engine.places.home.as_deref();
@@ -318,23 +333,26 @@ impl<'a> Case<'a> {
     }
 
     /// Variables set for a command from outside.
-    fn variables(&self, execution: &Execution, judged: &mut Vec<Judged>) {
+    fn variables(&self, execution: &CommandExecution, judged: &mut Vec<EffectAssessment>) {
         for (name, _) in &execution.variables {
             if crate::shell::changes_what_runs(name) {
                 let reason = format!("setting `{name}` can change what runs");
                 let target = format!("{name}=…");
-                judged.push(Judged::new("exec", target, Verdict::Ask, reason).at_risk(Risk::High));
+                judged.push(
+                    EffectAssessment::new("exec", target, Verdict::Ask, reason)
+                        .at_risk(RiskLevel::High),
+                );
             }
         }
     }
 
     /// Rules about the tool by its name, for tools whose effects no rule can name.
-    fn tool(&self, judged: &mut Vec<Judged>) {
+    fn tool(&self, judged: &mut Vec<EffectAssessment>) {
         let tool = self.request.tool;
         let rules = &self.engine.rules;
         for verdict in [Verdict::Deny, Verdict::Ask] {
             if let Some(rule) = rules.tool(verdict, tool) {
-                judged.push(Judged::by_rule("tool", tool.to_owned(), verdict, rule));
+                judged.push(EffectAssessment::by_rule("tool", tool.to_owned(), verdict, rule));
                 return;
             }
         }
@@ -344,43 +362,46 @@ impl<'a> Case<'a> {
         judged.push(self.by_tool("tool", tool.to_owned()));
     }
 
-    fn mcp(&self, server: &str, tool: &str, definition: Definition) -> Judged {
+    fn mcp(&self, server: &str, tool: &str, definition: ToolDefinitionState) -> EffectAssessment {
         let target = format!("{server}/{tool}");
         // Where a server's own name cannot be one here, rules may be about either.
         let name = self.request.tool.strip_prefix(server).and_then(|rest| rest.strip_prefix("__"));
-        let lookup = |rules: &'a Rules, verdict| {
+        let lookup = |rules: &'a RuleSet, verdict| {
             let by_name = || rules.mcp(verdict, server, name?);
             rules.mcp(verdict, server, tool).or_else(by_name)
         };
         let judged = match self.ruling(lookup) {
             Some((verdict @ (Verdict::Deny | Verdict::Ask), rule)) => {
-                Judged::by_rule("mcp", target, verdict, rule)
+                EffectAssessment::by_rule("mcp", target, verdict, rule)
             }
             // What was allowed is a tool that said something else of itself.
-            _ if definition == Definition::Changed => {
+            _ if definition == ToolDefinitionState::Changed => {
                 let reason = format!(
                     "`{tool}` of MCP server `{server}` is not what was approved: its definition changed (`zero mcp approve {server}` shows how)"
                 );
-                Judged::new("mcp", target, Verdict::Ask, reason)
+                EffectAssessment::new("mcp", target, Verdict::Ask, reason)
             }
-            Some((verdict, rule)) => Judged::by_rule("mcp", target, verdict, rule),
+            Some((verdict, rule)) => EffectAssessment::by_rule("mcp", target, verdict, rule),
             None => {
                 let reason = format!("no rule allows `{tool}` of MCP server `{server}`");
                 // Its own name may be anything, such as `*`, which as a rule would mean more.
                 let name = ToolName::namespaced(server, tool).ok();
                 let rule = name.map(|name| name.as_str().to_owned());
-                let grant = rule.map(|rule| Grant { rule, folder: None, program: None });
-                Judged { grant, ..Judged::new("mcp", target, Verdict::Ask, reason) }
+                let grant = rule.map(|rule| GrantScope { rule, folder: None, program: None });
+                EffectAssessment {
+                    grant,
+                    ..EffectAssessment::new("mcp", target, Verdict::Ask, reason)
+                }
             }
         };
-        Judged { risk: Risk::High, changes: true, ..judged }
+        EffectAssessment { risk: RiskLevel::High, changes: true, ..judged }
     }
 
     /// What the rules say, the strictest first.
     fn ruling(
         &self,
-        lookup: impl Fn(&'a Rules, Verdict) -> Option<&'a Rule>,
-    ) -> Option<(Verdict, &'a Rule)> {
+        lookup: impl Fn(&'a RuleSet, Verdict) -> Option<&'a PolicyRule>,
+    ) -> Option<(Verdict, &'a PolicyRule)> {
         let strictest_first = Verdict::ALL.into_iter().rev();
         let rules = &self.engine.rules;
         strictest_first
@@ -389,7 +410,7 @@ impl<'a> Case<'a> {
     }
 
     /// Answers a question that a person has answered for the session.
-    fn settle(&self, judged: &mut Judged) {
+    fn settle(&self, judged: &mut EffectAssessment) {
         if judged.verdict != Verdict::Ask {
             return;
         }
@@ -402,7 +423,7 @@ impl<'a> Case<'a> {
     }
 
     /// How much may be done without asking, where no rule says otherwise.
-    fn mode(&self) -> Mode {
+    fn mode(&self) -> PermissionMode {
         self.request.mode.unwrap_or(self.engine.mode)
     }
 
@@ -422,7 +443,7 @@ impl<'a> Case<'a> {
 
 /// One thing a call would do, and what was decided about it.
 #[derive(Clone, Debug)]
-struct Judged {
+struct EffectAssessment {
     kind: &'static str,
     target: String,
     verdict: Verdict,
@@ -431,9 +452,9 @@ struct Judged {
     source: Option<String>,
     /// Limits that the rule which decided raises.
     limits: CommandLimitChange,
-    risk: Risk,
+    risk: RiskLevel,
     /// What would silence the question; `None` when nothing may.
-    grant: Option<Grant>,
+    grant: Option<GrantScope>,
     /// Whether it does more than look.
     changes: bool,
     /// Where it belongs: which command line, which node of it.
@@ -441,7 +462,7 @@ struct Judged {
     node: Option<usize>,
 }
 
-impl Judged {
+impl EffectAssessment {
     fn new(kind: &'static str, target: String, verdict: Verdict, reason: String) -> Self {
         Self {
             kind,
@@ -451,7 +472,7 @@ impl Judged {
             rule: None,
             source: None,
             limits: CommandLimitChange::default(),
-            risk: Risk::Low,
+            risk: RiskLevel::Low,
             grant: None,
             changes: false,
             tree: None,
@@ -459,7 +480,7 @@ impl Judged {
         }
     }
 
-    fn at_risk(self, risk: Risk) -> Self {
+    fn at_risk(self, risk: RiskLevel) -> Self {
         Self { risk, ..self }
     }
 
@@ -473,8 +494,8 @@ impl Judged {
         }
     }
 
-    fn into_effect(self) -> JudgedEffect {
-        JudgedEffect {
+    fn into_effect(self) -> EffectDecision {
+        EffectDecision {
             kind: self.kind,
             target: self.target,
             decision: self.verdict,
@@ -497,7 +518,7 @@ impl Judged {
         }
     }
 
-    fn by_rule(kind: &'static str, target: String, verdict: Verdict, rule: &Rule) -> Self {
+    fn by_rule(kind: &'static str, target: String, verdict: Verdict, rule: &PolicyRule) -> Self {
         let reason = match verdict {
             Verdict::Allow => format!("rule `{}` allows it", rule.text),
             Verdict::Ask => format!("rule `{}` says to ask", rule.text),
@@ -513,14 +534,14 @@ impl Judged {
 }
 
 /// Everything that was decided about a call.
-struct Judgement {
-    judged: Vec<Judged>,
-    analyses: Vec<Analysis>,
+struct CallAssessment {
+    judged: Vec<EffectAssessment>,
+    analyses: Vec<ScriptAnalysis>,
     /// The least risk, whatever the effects are.
-    base: Risk,
+    base: RiskLevel,
 }
 
-impl Judgement {
+impl CallAssessment {
     /// What the rules that decided about commands raise, of each limit the most.
     fn limits(&self) -> CommandLimitChange {
         let mut limits = CommandLimitChange::default();
@@ -528,8 +549,8 @@ impl Judgement {
         limits
     }
 
-    fn into_decision(self) -> Decision {
-        let risk = self.judged.iter().map(|judged| judged.risk).fold(self.base, Risk::max);
+    fn into_decision(self) -> PolicyDecision {
+        let risk = self.judged.iter().map(|judged| judged.risk).fold(self.base, RiskLevel::max);
         let verdict =
             self.judged.iter().map(|judged| judged.verdict).max().unwrap_or(Verdict::Allow);
         // The first of the strictest explains the verdict, one that a rule decided before others.
@@ -538,8 +559,8 @@ impl Judgement {
             strictest().find(|judged| judged.rule.is_some()).filter(|_| verdict != Verdict::Ask);
         let decisive = decisive.or_else(|| strictest().next());
         let grants =
-            if verdict == Verdict::Ask { offers::grants(&self.judged) } else { Vec::new() };
-        Decision {
+            if verdict == Verdict::Ask { grant_offers::grants(&self.judged) } else { Vec::new() };
+        PolicyDecision {
             verdict,
             reason: decisive
                 .map_or_else(|| "it touches nothing".to_owned(), |judged| judged.explained()),
@@ -548,7 +569,7 @@ impl Judgement {
             risk,
             grants,
             limits: self.limits(),
-            effects: self.judged.into_iter().map(Judged::into_effect).collect(),
+            effects: self.judged.into_iter().map(EffectAssessment::into_effect).collect(),
         }
     }
 }

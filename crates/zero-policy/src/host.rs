@@ -5,28 +5,28 @@
 //! address ends in the same [`HostName`].
 
 mod address;
-mod pattern;
+mod host_pattern;
 mod punycode;
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 
-pub use self::pattern::HostPattern;
-pub(crate) use self::pattern::is_web_port;
+pub use self::host_pattern::HostPattern;
+pub(crate) use self::host_pattern::is_web_port;
 
 /// A host as rules compare it: lower case, no trailing dot, punycode, or an address.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct HostName(Host);
+pub struct HostName(HostKind);
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Host {
+enum HostKind {
     Name(String),
     Address(IpAddr),
 }
 
 /// Why a text names no host, or not certainly one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum HostError {
+pub enum HostNameError {
     /// A file URL, an empty text, `https:///x`.
     #[error("no host is named")]
     Missing,
@@ -58,9 +58,9 @@ const NAME_MAX: usize = 253;
 
 impl HostName {
     /// Reads a URL, `user@host:path`, `host:port` or a bare host.
-    pub fn parse(text: &str) -> Result<Self, HostError> {
+    pub fn parse(text: &str) -> Result<Self, HostNameError> {
         if text.chars().any(|c| c.is_control() || c.is_whitespace() || c == '\\') {
-            return Err(HostError::Character);
+            return Err(HostNameError::Character);
         }
         if let Some((scheme, rest)) = text.split_once("://")
             && is_scheme(scheme)
@@ -74,7 +74,7 @@ impl HostName {
             && URL_SCHEMES.iter().any(|known| known.eq_ignore_ascii_case(scheme))
         {
             // `https:evil.com` and `https:/evil.com` are URLs to some and paths to others.
-            return Err(HostError::Ambiguous);
+            return Err(HostNameError::Ambiguous);
         }
         if let Ok(address) = text.parse::<Ipv6Addr>() {
             return Ok(Self::address(IpAddr::V6(address)));
@@ -84,35 +84,35 @@ impl HostName {
             && !before.contains('[')
         {
             // `ext::command`: git hands what follows to a helper, and that need not be a host.
-            return Err(HostError::Ambiguous);
+            return Err(HostNameError::Ambiguous);
         }
         let as_url = Self::from_authority(authority(text));
         match scp_host(text).map(Self::from_host) {
-            Some(as_scp) if as_scp != as_url => Err(HostError::Ambiguous),
+            Some(as_scp) if as_scp != as_url => Err(HostNameError::Ambiguous),
             _ => as_url,
         }
     }
 
     /// Reads a host alone, without user, port or path. An IPv6 address stands in brackets.
-    pub fn from_host(text: &str) -> Result<Self, HostError> {
+    pub fn from_host(text: &str) -> Result<Self, HostNameError> {
         if let Some(inner) = text.strip_prefix('[') {
-            let inner = inner.strip_suffix(']').ok_or(HostError::Address)?;
+            let inner = inner.strip_suffix(']').ok_or(HostNameError::Address)?;
             let (inner, _zone) = inner.split_once('%').unwrap_or((inner, ""));
-            let address: Ipv6Addr = inner.parse().map_err(|_| HostError::Address)?;
+            let address: Ipv6Addr = inner.parse().map_err(|_| HostNameError::Address)?;
             return Ok(Self::address(IpAddr::V6(address)));
         }
         let name = canonical_name(text)?;
         if name.rsplit('.').next().is_some_and(address::is_number) {
-            let address = address::parse_v4(&name).ok_or(HostError::Address)?;
+            let address = address::parse_v4(&name).ok_or(HostNameError::Address)?;
             return Ok(Self::address(IpAddr::V4(address)));
         }
-        Ok(Self(Host::Name(name)))
+        Ok(Self(HostKind::Name(name)))
     }
 
     /// Reads `user:password@host:port`.
-    fn from_authority(authority: &str) -> Result<Self, HostError> {
+    fn from_authority(authority: &str) -> Result<Self, HostNameError> {
         let host_and_port = match authority.split_once('@') {
-            Some((_, rest)) if rest.contains('@') => return Err(HostError::Ambiguous),
+            Some((_, rest)) if rest.contains('@') => return Err(HostNameError::Ambiguous),
             Some((_, rest)) => rest,
             None => authority,
         };
@@ -120,7 +120,7 @@ impl HostName {
             Some(end) if host_and_port.starts_with('[') => {
                 let (host, port) = host_and_port.split_at(end + 1);
                 if !(port.is_empty() || port.starts_with(':')) {
-                    return Err(HostError::Address);
+                    return Err(HostNameError::Address);
                 }
                 host
             }
@@ -131,30 +131,30 @@ impl HostName {
 
     /// An address; one that only wraps another is that other one.
     pub fn address(address: IpAddr) -> Self {
-        Self(Host::Address(address.to_canonical()))
+        Self(HostKind::Address(address.to_canonical()))
     }
 
     /// The address, when the host is written as one.
     pub fn ip(&self) -> Option<IpAddr> {
         match self.0 {
-            Host::Address(address) => Some(address),
-            Host::Name(_) => None,
+            HostKind::Address(address) => Some(address),
+            HostKind::Name(_) => None,
         }
     }
 
     /// The name, when it is not an address.
     pub fn name(&self) -> Option<&str> {
         match &self.0 {
-            Host::Name(name) => Some(name),
-            Host::Address(_) => None,
+            HostKind::Name(name) => Some(name),
+            HostKind::Address(_) => None,
         }
     }
 
     /// Why the host is inside, not on the open internet, as far as its name tells.
     pub fn is_private(&self) -> Option<&'static str> {
         let name = match &self.0 {
-            Host::Address(address) => return address::private(*address),
-            Host::Name(name) => name.as_str(),
+            HostKind::Address(address) => return address::private(*address),
+            HostKind::Name(name) => name.as_str(),
         };
         match name {
             "localhost" | "localhost.localdomain" | "ip6-localhost" | "ip6-loopback" => {
@@ -174,48 +174,48 @@ impl HostName {
 impl fmt::Display for HostName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Host::Name(name) => f.write_str(name),
-            Host::Address(IpAddr::V4(address)) => address.fmt(f),
-            Host::Address(IpAddr::V6(address)) => write!(f, "[{address}]"),
+            HostKind::Name(name) => f.write_str(name),
+            HostKind::Address(IpAddr::V4(address)) => address.fmt(f),
+            HostKind::Address(IpAddr::V6(address)) => write!(f, "[{address}]"),
         }
     }
 }
 
 /// A host name as it is compared: lower case, punycode, no trailing dot.
-fn canonical_name(text: &str) -> Result<String, HostError> {
+fn canonical_name(text: &str) -> Result<String, HostNameError> {
     // These are dots to whoever resolves an international name.
     let text = text.replace(['\u{3002}', '\u{ff0e}', '\u{ff61}'], ".");
     let text = text.strip_suffix('.').unwrap_or(&text);
     if text.is_empty() {
-        return Err(HostError::Missing);
+        return Err(HostNameError::Missing);
     }
     let labels: Vec<String> = text.split('.').map(canonical_label).collect::<Result<_, _>>()?;
     let name = labels.join(".");
     if name.len() > NAME_MAX {
-        return Err(HostError::Malformed);
+        return Err(HostNameError::Malformed);
     }
     Ok(name)
 }
 
 /// One label of a host name as it is compared.
-pub(crate) fn canonical_label(label: &str) -> Result<String, HostError> {
+pub(crate) fn canonical_label(label: &str) -> Result<String, HostNameError> {
     if label.is_empty() || label.starts_with('-') {
-        return Err(HostError::Malformed);
+        return Err(HostNameError::Malformed);
     }
     if label.chars().any(is_look_alike) {
-        return Err(HostError::LookAlike);
+        return Err(HostNameError::LookAlike);
     }
     let label = label.to_lowercase();
     let fits = |c: char| c.is_alphanumeric() || c == '-' || c == '_' || !c.is_ascii();
     if !label.chars().all(fits) {
-        return Err(HostError::Character);
+        return Err(HostNameError::Character);
     }
     let label = match label.is_ascii() {
         true => label,
-        false if label.chars().any(is_look_alike) => return Err(HostError::LookAlike),
-        false => punycode::encode(&label).ok_or(HostError::Malformed)?,
+        false if label.chars().any(is_look_alike) => return Err(HostNameError::LookAlike),
+        false => punycode::encode(&label).ok_or(HostNameError::Malformed)?,
     };
-    if label.len() > LABEL_MAX { Err(HostError::Malformed) } else { Ok(label) }
+    if label.len() > LABEL_MAX { Err(HostNameError::Malformed) } else { Ok(label) }
 }
 
 /// Characters that a resolver replaces by others or drops before it looks a name up.

@@ -1,52 +1,52 @@
 //! What is known of programs: what a command line of theirs reads, writes, runs and reaches.
 //!
-//! A table per kind of program. What no table knows is [`Nature::Program`]: it may do anything its
+//! A table per kind of program. What no table knows is [`CommandClass::Program`]: it may do anything its
 //! process may do, and only a rule can allow it.
 
+#[cfg(test)]
+mod analysis_text;
 mod builtins;
 mod containers;
-mod critical;
+mod critical_actions;
 mod files;
 mod find;
 mod getopt;
 mod git;
 mod npm;
+mod option_overrides;
 mod options;
-mod own;
 mod privilege;
 mod remote;
 mod runners;
 mod shells;
-#[cfg(test)]
-mod shown;
-mod steering;
 mod wrappers;
+mod zero_cli;
 
-use crate::shell::Arg;
+use crate::shell::ShellArg;
 
 /// What a command line does, as far as its program is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Study {
+pub struct CommandAnalysis {
     /// How much of what it does is said here.
-    pub nature: Nature,
+    pub nature: CommandClass,
     /// Files it touches.
-    pub touches: Vec<Touch>,
+    pub touches: Vec<FileTouch>,
     /// Hosts it talks to: a URL, `user@host:path` or a bare host, as it stands in the arguments.
-    pub hosts: Vec<Arg>,
+    pub hosts: Vec<ShellArg>,
     /// Commands it runs.
-    pub runs: Vec<Run>,
+    pub runs: Vec<NestedExecution>,
     /// Why it is critical, in a few words such as `removes files recursively`.
     pub critical: Option<&'static str>,
     /// Why no rule may cover it by its name alone, in a few words such as
     /// `\`-c\` sets an alias that runs a command`.
     pub caution: Option<String>,
     /// The folder it works in when it is told one, as `git -C` does. `touches` count from it.
-    pub folder: Option<Arg>,
+    pub folder: Option<ShellArg>,
 }
 
-/// How much of what a command does its [`Study`] says.
+/// How much of what a command does its [`CommandAnalysis`] says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Nature {
+pub enum CommandClass {
     /// It only looks, and what it looks at is in `touches`. Needs no rule.
     ReadOnly,
     /// What it does is change files and fetch from hosts, and they are all in `touches` and
@@ -61,7 +61,7 @@ pub enum Nature {
 
 /// What is done to a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Access {
+pub enum FileAccess {
     /// Its content or its names are looked at.
     Read,
     /// It is made or changed.
@@ -72,35 +72,35 @@ pub enum Access {
 
 /// A file that a command touches.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Touch {
+pub struct FileTouch {
     /// What is done to it.
-    pub access: Access,
+    pub access: FileAccess,
     /// Its path, relative to where the command runs.
-    pub path: Arg,
+    pub path: ShellArg,
     /// Whether everything beneath it is meant.
     pub recursive: bool,
 }
 
 /// Something a command runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Run {
+pub enum NestedExecution {
     /// A program with arguments.
     Command {
         /// Program and arguments.
-        argv: Vec<Arg>,
+        argv: Vec<ShellArg>,
         /// Variables set for it.
-        variables: Vec<(String, Arg)>,
+        variables: Vec<(String, ShellArg)>,
         /// The folder it runs in, when another than the outer command's.
-        folder: Option<Arg>,
+        folder: Option<ShellArg>,
         /// Whether more arguments are added that cannot be known, as `xargs` does.
         more_arguments: bool,
     },
     /// A text for a shell.
     Script {
         /// The text.
-        text: Arg,
+        text: ShellArg,
         /// The folder it runs in, when another than the outer command's.
-        folder: Option<Arg>,
+        folder: Option<ShellArg>,
     },
     /// A text for a shell that comes from standard input.
     ScriptFromInput,
@@ -111,55 +111,58 @@ pub enum Run {
 /// Studies a command line: its program first, then its arguments.
 ///
 /// The program is looked up by the last part of its path. `argv` is never empty.
-pub fn study(argv: &[Arg]) -> Study {
+pub fn study(argv: &[ShellArg]) -> CommandAnalysis {
     let Some((program, args)) = argv.split_first() else {
-        return Study::program();
+        return CommandAnalysis::program();
     };
     let Some(written) = program.as_known() else {
-        return Study::program().runs(Run::Unknown("which program it is shows only when it runs"));
+        return CommandAnalysis::program()
+            .runs(NestedExecution::Unknown("which program it is shows only when it runs"));
     };
     let name = plain_name(written);
     // A disk that does not tell `RM` from `rm` runs the same program.
     let folded = name.to_ascii_lowercase();
     let mut study = tables(name, args)
-        .or_else(|| Some(Study { nature: Nature::Program, ..tables(&folded, args)? }))
+        .or_else(|| {
+            Some(CommandAnalysis { nature: CommandClass::Program, ..tables(&folded, args)? })
+        })
         .unwrap_or_default();
-    let judged = critical::judge(&folded, args);
+    let judged = critical_actions::judge(&folded, args);
     study.critical = study.critical.or(judged.critical);
     study.caution = study.caution.or(judged.caution);
-    let steered = steering::judge(&folded, args);
+    let steered = option_overrides::judge(&folded, args);
     study.caution = study.caution.or(steered.caution);
     if let Some(folder) = steered.folder {
         study = study.within(&folder);
     }
     if fetches(name, args) && study.runs.is_empty() && study.caution.is_none() {
         // Nothing but the hosts and the files: rules about those decide.
-        study.nature = Nature::Files;
+        study.nature = CommandClass::Files;
     }
     if !is_where_programs_live(written) {
         // `./ls` may be anything, whatever it is called. What is known of its namesake still
         // holds it back, but does not excuse it from a rule.
-        study.nature = Nature::Program;
+        study.nature = CommandClass::Program;
     }
     study
 }
 
 /// Programs that do nothing but fetch from the hosts they name.
-fn fetches(name: &str, args: &[Arg]) -> bool {
+fn fetches(name: &str, args: &[ShellArg]) -> bool {
     match name {
         "curl" | "wget" | "wget2" => true,
-        "git" => args.first().and_then(Arg::as_known) == Some("clone"),
+        "git" => args.first().and_then(ShellArg::as_known) == Some("clone"),
         _ => false,
     }
 }
 
 /// Whether a command is there to look, and writes only where an option says so: whoever allows
 /// `git log` with any arguments has not thought of `--output`.
-pub(crate) fn looks_unless_told(argv: &[Arg], nature: Nature) -> bool {
-    let name = argv.first().and_then(Arg::as_known).map_or("", plain_name);
+pub(crate) fn looks_unless_told(argv: &[ShellArg], nature: CommandClass) -> bool {
+    let name = argv.first().and_then(ShellArg::as_known).map_or("", plain_name);
     let fetches = fetches(name, argv.get(1..).unwrap_or_default());
     match name {
-        "git" => nature != Nature::Program && !fetches,
+        "git" => nature != CommandClass::Program && !fetches,
         "sort" | "uniq" | "find" | "fd" | "fdfind" | "tree" | "rg" | "grep" | "awk" | "gawk"
         | "mawk" | "jq" | "xxd" | "diff" | "sdiff" | "shuf" | "iconv" | "xmllint" => true,
         _ => false,
@@ -168,7 +171,7 @@ pub(crate) fn looks_unless_told(argv: &[Arg], nature: Nature) -> bool {
 
 /// Asks each table in turn. Those that run something come first: what they run must be seen even
 /// where another table also knows the name.
-fn tables(name: &str, args: &[Arg]) -> Option<Study> {
+fn tables(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
     shells::study(name, args)
         .or_else(|| builtins::study(name, args))
         .or_else(|| wrappers::study(name, args))
@@ -180,8 +183,8 @@ fn tables(name: &str, args: &[Arg]) -> Option<Study> {
         .or_else(|| (name == "git").then(|| git::study(args)))
         .or_else(|| git::by_another_name(name, args))
         .or_else(|| npm::study(name, args))
-        .or_else(|| own::study(name, args))
-        .or_else(|| critical::study(name, args))
+        .or_else(|| zero_cli::study(name, args))
+        .or_else(|| critical_actions::study(name, args))
         .or_else(|| files::study(name, args))
 }
 
@@ -214,44 +217,44 @@ fn is_where_programs_live(written: &str) -> bool {
     written.rsplit_once('/').is_none_or(|(folder, _)| FOLDERS.contains(&folder))
 }
 
-impl Study {
-    fn of(nature: Nature) -> Self {
+impl CommandAnalysis {
+    fn of(nature: CommandClass) -> Self {
         Self { nature, ..Self::default() }
     }
 
     fn program() -> Self {
-        Self::of(Nature::Program)
+        Self::of(CommandClass::Program)
     }
 
     fn read_only() -> Self {
-        Self::of(Nature::ReadOnly)
+        Self::of(CommandClass::ReadOnly)
     }
 
     fn wrapper() -> Self {
-        Self::of(Nature::Wrapper)
+        Self::of(CommandClass::Wrapper)
     }
 
     #[must_use]
-    fn runs(mut self, run: Run) -> Self {
+    fn runs(mut self, run: NestedExecution) -> Self {
         self.runs.push(run);
         self
     }
 
     /// Adds a command it runs; without words there is none.
     #[must_use]
-    fn runs_argv(self, argv: &[Arg]) -> Self {
-        if argv.is_empty() { self } else { self.runs(Run::command(argv)) }
+    fn runs_argv(self, argv: &[ShellArg]) -> Self {
+        if argv.is_empty() { self } else { self.runs(NestedExecution::command(argv)) }
     }
 
     #[must_use]
-    fn touches(mut self, access: Access, path: &Arg) -> Self {
-        self.touches.push(Touch { access, path: path.clone(), recursive: false });
+    fn touches(mut self, access: FileAccess, path: &ShellArg) -> Self {
+        self.touches.push(FileTouch { access, path: path.clone(), recursive: false });
         self
     }
 
     #[must_use]
-    fn touches_all(mut self, access: Access, paths: &[Arg]) -> Self {
-        self.touches.extend(paths.iter().map(|path| Touch {
+    fn touches_all(mut self, access: FileAccess, paths: &[ShellArg]) -> Self {
+        self.touches.extend(paths.iter().map(|path| FileTouch {
             access,
             path: path.clone(),
             recursive: false,
@@ -260,23 +263,25 @@ impl Study {
     }
 
     #[must_use]
-    fn touches_beneath(mut self, access: Access, path: &Arg) -> Self {
-        self.touches.push(Touch { access, path: path.clone(), recursive: true });
+    fn touches_beneath(mut self, access: FileAccess, path: &ShellArg) -> Self {
+        self.touches.push(FileTouch { access, path: path.clone(), recursive: true });
         self
     }
 
     #[must_use]
-    fn reaches(mut self, host: &Arg) -> Self {
+    fn reaches(mut self, host: &ShellArg) -> Self {
         self.hosts.push(host.clone());
         self
     }
 
     /// Lets it work in a folder, and what it runs too.
     #[must_use]
-    fn within(mut self, within: &Arg) -> Self {
+    fn within(mut self, within: &ShellArg) -> Self {
         self.folder.get_or_insert_with(|| within.clone());
         for run in &mut self.runs {
-            if let Run::Command { folder, .. } | Run::Script { folder, .. } = run {
+            if let NestedExecution::Command { folder, .. }
+            | NestedExecution::Script { folder, .. } = run
+            {
                 folder.get_or_insert_with(|| within.clone());
             }
         }
@@ -290,7 +295,7 @@ impl Study {
         self
     }
 
-    /// Like [`Study::caution`], where it depends.
+    /// Like [`CommandAnalysis::caution`], where it depends.
     #[must_use]
     fn caution_if(self, holds: bool, why: &str) -> Self {
         if holds { self.caution(why) } else { self }
@@ -300,7 +305,9 @@ impl Study {
     #[must_use]
     fn guess_if(self, uncertain: bool) -> Self {
         if uncertain {
-            self.runs(Run::Unknown("its options are not all known, so what it runs is a guess"))
+            self.runs(NestedExecution::Unknown(
+                "its options are not all known, so what it runs is a guess",
+            ))
         } else {
             self
         }
@@ -313,8 +320,8 @@ impl Study {
     }
 }
 
-impl Run {
-    fn command(argv: &[Arg]) -> Self {
+impl NestedExecution {
+    fn command(argv: &[ShellArg]) -> Self {
         Self::Command {
             argv: argv.to_vec(),
             variables: Vec::new(),
@@ -323,18 +330,18 @@ impl Run {
         }
     }
 
-    fn script(text: &Arg) -> Self {
+    fn script(text: &ShellArg) -> Self {
         Self::Script { text: text.clone(), folder: None }
     }
 
     /// Words that a shell will read as one text.
-    fn script_of(words: &[Arg]) -> Self {
+    fn script_of(words: &[ShellArg]) -> Self {
         Self::Script { text: joined(words), folder: None }
     }
 }
 
 /// The words with spaces between, known as far as each of them is.
-fn joined(words: &[Arg]) -> Arg {
+fn joined(words: &[ShellArg]) -> ShellArg {
     let mut certain = String::new();
     let mut written = String::new();
     let mut all_known = true;
@@ -351,39 +358,43 @@ fn joined(words: &[Arg]) -> Arg {
         }
         all_known &= word.as_known().is_some();
     }
-    if all_known { Arg::Known(certain) } else { Arg::Unknown { starts_with: certain, written } }
+    if all_known {
+        ShellArg::Known(certain)
+    } else {
+        ShellArg::Unknown { starts_with: certain, written }
+    }
 }
 
 /// An argument without its first bytes, which are certain: `x` of `of=x`.
-fn after(arg: &Arg, prefix: &str) -> Option<Arg> {
+fn after(arg: &ShellArg, prefix: &str) -> Option<ShellArg> {
     let rest = arg.certain_start().strip_prefix(prefix)?.to_owned();
     Some(match arg {
-        Arg::Known(_) => Arg::Known(rest),
-        Arg::Pattern(pattern) => Arg::Pattern(pattern.strip_prefix(prefix)?.to_owned()),
-        Arg::Unknown { written, .. } => {
+        ShellArg::Known(_) => ShellArg::Known(rest),
+        ShellArg::Pattern(pattern) => ShellArg::Pattern(pattern.strip_prefix(prefix)?.to_owned()),
+        ShellArg::Unknown { written, .. } => {
             let written = written.strip_prefix(prefix).unwrap_or(written).to_owned();
-            Arg::Unknown { starts_with: rest, written }
+            ShellArg::Unknown { starts_with: rest, written }
         }
     })
 }
 
 /// An argument of which nothing is known but how people write it.
-fn unknown(starts_with: impl Into<String>, written: impl Into<String>) -> Arg {
-    Arg::Unknown { starts_with: starts_with.into(), written: written.into() }
+fn unknown(starts_with: impl Into<String>, written: impl Into<String>) -> ShellArg {
+    ShellArg::Unknown { starts_with: starts_with.into(), written: written.into() }
 }
 
 /// The rest of the arguments from `at` on; empty when there are none.
-fn from(args: &[Arg], at: usize) -> &[Arg] {
+fn from(args: &[ShellArg], at: usize) -> &[ShellArg] {
     args.get(at..).unwrap_or_default()
 }
 
 /// What is known of an argument as a word to compare; empty when it is not certain.
-fn word(arg: Option<&Arg>) -> &str {
-    arg.and_then(Arg::as_known).unwrap_or_default()
+fn word(arg: Option<&ShellArg>) -> &str {
+    arg.and_then(ShellArg::as_known).unwrap_or_default()
 }
 
 /// `NAME` and its value, when the argument certainly is `NAME=value`.
-fn assignment(arg: &Arg) -> Option<(String, Arg)> {
+fn assignment(arg: &ShellArg) -> Option<(String, ShellArg)> {
     let (name, _) = arg.certain_start().split_once('=')?;
     let value = after(arg, &format!("{name}="))?;
     (!name.is_empty()).then(|| (name.to_owned(), value))

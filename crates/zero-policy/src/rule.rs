@@ -3,26 +3,26 @@
 //! A rule that cannot be read is an error, never a rule that matches nothing: a deny rule with a
 //! slip in it must not look as if it protected something.
 
-mod command;
-mod danger;
-mod domain;
-mod error;
-mod name;
-mod path;
-mod target;
-mod tool;
+mod command_pattern;
+mod domain_pattern;
+mod name_glob;
+mod overbroad_rule;
+mod path_pattern;
+mod rule_error;
+mod rule_target;
+mod tool_names;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-pub use error::RuleError;
-pub use tool::canonical_tool;
+pub use rule_error::RuleError;
+pub use tool_names::canonical_tool;
 
-pub(crate) use command::{CommandPattern, CommandWord, Piece};
-pub(crate) use domain::{DomainPattern, labels_match};
-pub(crate) use name::{NameGlob, folded};
-pub(crate) use path::{Base, PathPattern, literal};
-pub(crate) use target::{Pattern, Target};
+pub(crate) use command_pattern::{CommandPattern, PatternWord, PatternWordPart};
+pub(crate) use domain_pattern::{DomainPattern, labels_match};
+pub(crate) use name_glob::{NameGlob, folded};
+pub(crate) use path_pattern::{PatternBase, RulePathPattern, literal};
+pub(crate) use rule_target::{RulePattern, RuleTarget};
 
 use zero_core::CommandLimitChange;
 
@@ -30,39 +30,39 @@ use crate::Verdict;
 
 /// A rule with its verdict and where it stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rule {
+pub struct PolicyRule {
     /// As it is written.
     pub text: String,
     /// What becomes of what it matches.
     pub verdict: Verdict,
     /// Where it stands.
-    pub source: Source,
+    pub source: RuleSource,
     /// Limits that it raises for the commands it decides about.
     pub limits: CommandLimitChange,
-    pub(crate) target: Target,
+    pub(crate) target: RuleTarget,
 }
 
 /// Where a rule stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Source {
+pub struct RuleSource {
     /// The file or flag, as people know it.
     pub name: String,
     /// Its line, in a file.
     pub line: Option<u32>,
     /// Whose rule it is.
-    pub owner: Owner,
+    pub owner: RuleOwner,
 }
 
 /// Whose rule it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Owner {
+pub enum RuleOwner {
     /// The person at the machine: their settings, flags and answers.
     Person,
     /// Whoever wrote the project.
     Project,
 }
 
-impl fmt::Display for Source {
+impl fmt::Display for RuleSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.line {
             Some(line) => write!(f, "{}:{line}", self.name),
@@ -71,11 +71,11 @@ impl fmt::Display for Source {
     }
 }
 
-impl Rule {
+impl PolicyRule {
     /// Reads a rule.
-    pub fn parse(text: &str, verdict: Verdict, source: Source) -> Result<Self, RuleError> {
+    pub fn parse(text: &str, verdict: Verdict, source: RuleSource) -> Result<Self, RuleError> {
         let text = text.trim();
-        let target = Target::parse(text)?;
+        let target = RuleTarget::parse(text)?;
         let limits = CommandLimitChange::default();
         Ok(Self { text: text.to_owned(), verdict, source, limits, target })
     }
@@ -87,8 +87,9 @@ impl Rule {
     }
 
     /// The paths whose reading it is about, when it names any.
-    fn read_paths(&self) -> Option<&PathPattern> {
-        let Target::Tool { tool, pattern: Some(Pattern::Path(pattern)) } = &self.target else {
+    fn read_paths(&self) -> Option<&RulePathPattern> {
+        let RuleTarget::Tool { tool, pattern: Some(RulePattern::Path(pattern)) } = &self.target
+        else {
             return None;
         };
         (!matches!(*tool, "Edit" | "Write" | "Delete")).then_some(pattern)
@@ -103,9 +104,11 @@ impl Rule {
     pub(crate) fn path_start(&self, home: Option<&Path>) -> Option<PathBuf> {
         let pattern = self.read_paths()?;
         let base = match pattern.base {
-            Base::Machine => Path::new("/"),
-            Base::Home => home?,
-            Base::Workspace | Base::AnyFolder | Base::AnyFolderUnlessAllow => return None,
+            PatternBase::Machine => Path::new("/"),
+            PatternBase::Home => home?,
+            PatternBase::Workspace | PatternBase::AnyFolder | PatternBase::AnyFolderUnlessAllow => {
+                return None;
+            }
         };
         let names = pattern.parts.iter().map_while(|part| literal(part)).map(PathBuf::from);
         Some(base.iter().map(PathBuf::from).chain(names).collect())
@@ -113,22 +116,23 @@ impl Rule {
 
     /// Whether it is the person's own rule for exactly one thing, which opens what no other does.
     pub(crate) fn is_exact_and_own(&self) -> bool {
-        self.is_exact() && self.source.owner == Owner::Person
+        self.is_exact() && self.source.owner == RuleOwner::Person
     }
 
     /// Whether it was written for something that no other rule opens: `Edit(.vscode/**)`.
     pub(crate) fn names_protected(&self) -> bool {
-        let Target::Tool { pattern: Some(Pattern::Path(pattern)), .. } = &self.target else {
+        let RuleTarget::Tool { pattern: Some(RulePattern::Path(pattern)), .. } = &self.target
+        else {
             return false;
         };
         let names: Vec<String> = pattern.parts.iter().map_while(|part| literal(part)).collect();
-        crate::protected::is_named_by(names.iter().map(String::as_str))
+        crate::protected_paths::is_named_by(names.iter().map(String::as_str))
     }
 
     /// Whether it names one thing: it has a pattern, and no wildcard is in it.
     pub fn is_exact(&self) -> bool {
         match &self.target {
-            Target::Tool { pattern: Some(pattern), .. } => pattern.is_exact(),
+            RuleTarget::Tool { pattern: Some(pattern), .. } => pattern.is_exact(),
             _ => false,
         }
     }
@@ -136,7 +140,7 @@ impl Rule {
     /// The canonical tool it is about; `None` for every tool and for those of MCP servers.
     pub fn tool_name(&self) -> Option<&'static str> {
         match &self.target {
-            Target::Tool { tool, .. } => Some(tool),
+            RuleTarget::Tool { tool, .. } => Some(tool),
             _ => None,
         }
     }
@@ -144,7 +148,7 @@ impl Rule {
     /// The command it is about, also as it is written.
     pub(crate) fn command(&self) -> Option<(&CommandPattern, &str)> {
         match &self.target {
-            Target::Tool { pattern: Some(Pattern::Command(command)), .. } => {
+            RuleTarget::Tool { pattern: Some(RulePattern::Command(command)), .. } => {
                 let start = self.text.find('(')?;
                 Some((command, self.text.get(start + 1..self.text.len() - 1)?.trim()))
             }
@@ -155,13 +159,13 @@ impl Rule {
     /// Why it is a danger to have it, when it lets nearly anything run.
     pub fn danger(&self) -> Option<String> {
         match self.verdict {
-            Verdict::Allow => danger::of(&self.target),
+            Verdict::Allow => overbroad_rule::of(&self.target),
             Verdict::Ask | Verdict::Deny => None,
         }
     }
 }
 
-impl fmt::Display for Rule {
+impl fmt::Display for PolicyRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
     }

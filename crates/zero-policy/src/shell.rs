@@ -7,12 +7,12 @@ mod arg;
 pub mod ast;
 mod expand;
 mod parse;
-mod state;
+mod shell_state;
 mod variables;
 mod walk;
 
-pub use arg::Arg;
-pub use parse::{Parsed, SyntaxError, parse};
+pub use arg::ShellArg;
+pub use parse::{ParsedScript, ShellSyntaxError, parse};
 pub use variables::changes_what_runs;
 pub(crate) use walk::program as analyse_program;
 pub use walk::script as analyse;

@@ -19,12 +19,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use zero_core::{
-    Category, Content, Display, Effect, Effects, Kind, Risk, TimeoutClass, ToolCall, ToolError,
+    Effect, Effects, ResultDisplay, RiskLevel, TimeoutClass, ToolCall, ToolCategory, ToolError,
+    ToolKind, ToolResultPart,
 };
-use zero_runtime::host::new_call_id;
+use zero_runtime::tool_host::new_call_id;
 use zero_runtime::{
-    About, CallContext, Description, Dialect, DialectName, HostConfig, Session, Tool, ToolHost,
-    ToolReply, erase,
+    CallContext, CallDescription, Dialect, DialectName, Tool, ToolHost, ToolHostConfig,
+    ToolHostSession, ToolInfo, ToolReply, erase,
 };
 use zero_sandbox::{StateDir, Workspace};
 
@@ -53,12 +54,12 @@ impl Tool for Noop {
     type Plan = NoopArgs;
     const NAME: &'static str = "Noop";
 
-    fn about(&self) -> About {
-        About {
+    fn about(&self) -> ToolInfo {
+        ToolInfo {
             display_name: "Do nothing",
-            category: Category::Project,
-            kind: Kind::Think,
-            risk: Risk::Low,
+            category: ToolCategory::Project,
+            kind: ToolKind::Think,
+            risk: RiskLevel::Low,
             timeout_class: TimeoutClass::File,
             idempotent: true,
             fallback: None,
@@ -69,8 +70,8 @@ impl Tool for Noop {
         Ok(args)
     }
 
-    fn describe(&self, plan: &NoopArgs) -> Description {
-        Description { title: format!("Do nothing to {}", plan.thing), locations: Vec::new() }
+    fn describe(&self, plan: &NoopArgs) -> CallDescription {
+        CallDescription { title: format!("Do nothing to {}", plan.thing), locations: Vec::new() }
     }
 
     fn effects(&self, plan: &NoopArgs) -> Effects {
@@ -83,26 +84,27 @@ impl Tool for Noop {
         _cx: CallContext,
     ) -> Result<ToolReply<NoopOutput>, ToolError> {
         Ok(ToolReply {
-            content: vec![Content::Text("done".to_owned())],
-            display: Display::Markdown { text: "done".to_owned() },
+            content: vec![ToolResultPart::Text("done".to_owned())],
+            display: ResultDisplay::Markdown { text: "done".to_owned() },
             output: NoopOutput { done: true },
             locations: Vec::new(),
         })
     }
 }
 
-struct NoopPath {
+struct NoopHarness {
     host: ToolHost,
-    session: Session,
+    session: ToolHostSession,
     dialect: Dialect,
 }
 
-impl NoopPath {
+impl NoopHarness {
     fn new(folder: &std::path::Path) -> Result<Self, Box<dyn Error>> {
         let root = folder.join("workspace");
         std::fs::create_dir_all(&root)?;
         let workspace = Workspace::open(&[root], None)?;
-        let host = ToolHost::new(HostConfig::new(workspace, StateDir::new(folder.join("state"))));
+        let host =
+            ToolHost::new(ToolHostConfig::new(workspace, StateDir::new(folder.join("state"))));
         host.registry().add("example", vec![erase(Noop)])?;
         let session = host.one_shot()?;
         Ok(Self { host, session, dialect: Dialect::new(DialectName::Canonical) })
@@ -131,7 +133,7 @@ fn resident_kb() -> Option<u64> {
 async fn main() -> Result<(), Box<dyn Error>> {
     let folder =
         PathBuf::from(std::env::args_os().nth(1).ok_or("name a folder for the audit log")?);
-    let path = NoopPath::new(&folder)?;
+    let path = NoopHarness::new(&folder)?;
     for _ in 0..WARM_UP_CALLS {
         path.call().await?;
     }

@@ -6,23 +6,23 @@ use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
-use zero_core::{Limits, Reason, ToolError};
+use zero_core::{ErrorReason, HostLimits, ToolError};
 
 /// A place among the running calls, held by whoever works for the call. The last one to let go
 /// frees it.
 #[derive(Clone, Debug)]
-pub struct Permit {
-    _held: Arc<Held>,
+pub struct CallPermit {
+    _held: Arc<PermitSlots>,
 }
 
 #[derive(Debug)]
-struct Held {
+struct PermitSlots {
     _session: OwnedSemaphorePermit,
     _host: OwnedSemaphorePermit,
     running: Arc<AtomicUsize>,
 }
 
-impl Drop for Held {
+impl Drop for PermitSlots {
     fn drop(&mut self) {
         self.running.fetch_sub(1, Ordering::Relaxed);
     }
@@ -30,13 +30,13 @@ impl Drop for Held {
 
 /// A session's share of the host.
 #[derive(Clone, Debug)]
-pub struct Lane {
+pub struct SessionQuota {
     places: Arc<Semaphore>,
 }
 
 /// The host's places.
 #[derive(Debug)]
-pub struct Admission {
+pub struct AdmissionController {
     places: Arc<Semaphore>,
     session_calls_max: usize,
     queue_calls_max: usize,
@@ -44,9 +44,9 @@ pub struct Admission {
     running: Arc<AtomicUsize>,
 }
 
-impl Admission {
+impl AdmissionController {
     /// Places as the limits say.
-    pub fn new(limits: &Limits) -> Self {
+    pub fn new(limits: &HostLimits) -> Self {
         Self {
             places: Arc::new(places(limits.host_calls_max)),
             session_calls_max: limits.session_calls_max,
@@ -57,8 +57,8 @@ impl Admission {
     }
 
     /// A new session's share.
-    pub fn lane(&self) -> Lane {
-        Lane { places: Arc::new(places(self.session_calls_max)) }
+    pub fn lane(&self) -> SessionQuota {
+        SessionQuota { places: Arc::new(places(self.session_calls_max)) }
     }
 
     /// Calls waiting for a place.
@@ -75,10 +75,10 @@ impl Admission {
     /// cannot hold places of the host while it waits for its own.
     pub async fn admit(
         &self,
-        lane: &Lane,
+        lane: &SessionQuota,
         cancel: &CancellationToken,
         longest: Duration,
-    ) -> Result<Permit, ToolError> {
+    ) -> Result<CallPermit, ToolError> {
         let _waiting = self.enter_queue()?;
         let places = async {
             let session = Arc::clone(&lane.places).acquire_owned().await.ok()?;
@@ -93,17 +93,20 @@ impl Admission {
         };
         let (session, host) = places.ok_or_else(ToolError::cancelled)?;
         self.running.fetch_add(1, Ordering::Relaxed);
-        let held = Held { _session: session, _host: host, running: Arc::clone(&self.running) };
-        Ok(Permit { _held: Arc::new(held) })
+        let held =
+            PermitSlots { _session: session, _host: host, running: Arc::clone(&self.running) };
+        Ok(CallPermit { _held: Arc::new(held) })
     }
 
-    fn enter_queue(&self) -> Result<Waiting<'_>, ToolError> {
+    fn enter_queue(&self) -> Result<QueueGuard<'_>, ToolError> {
         let before = self.waiting.fetch_add(1, Ordering::Relaxed);
-        let waiting = Waiting(&self.waiting);
+        let waiting = QueueGuard(&self.waiting);
         if before >= self.queue_calls_max {
             let message =
                 format!("{before} calls are waiting already; try again when some have finished");
-            return Err(ToolError::failed(Reason::QueueFull, message).with("queue_depth", before));
+            return Err(
+                ToolError::failed(ErrorReason::QueueFull, message).with("queue_depth", before)
+            );
         }
         Ok(waiting)
     }
@@ -119,12 +122,12 @@ fn no_place(waited: Duration) -> ToolError {
         "no place became free in {} s; other calls take long, try again when they have finished",
         waited.as_secs()
     );
-    ToolError::failed(Reason::QueueFull, message)
+    ToolError::failed(ErrorReason::QueueFull, message)
 }
 
-struct Waiting<'a>(&'a AtomicUsize);
+struct QueueGuard<'a>(&'a AtomicUsize);
 
-impl Drop for Waiting<'_> {
+impl Drop for QueueGuard<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }

@@ -6,14 +6,14 @@ use std::sync::{Mutex, PoisonError};
 use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::oneshot;
-use zero_core::{CallId, Display, Effect, Effects, Execution, Risk, ToolName};
-use zero_policy::{Grant, JudgedEffect};
+use zero_core::{CallId, CommandExecution, Effect, Effects, ResultDisplay, RiskLevel, ToolName};
+use zero_policy::{EffectDecision, GrantScope};
 
 use crate::tool::BoxFuture;
 
 /// What a person is asked.
 #[derive(Clone, Debug)]
-pub struct Question {
+pub struct ApprovalQuestion {
     /// The call that waits for the answer.
     pub call: CallId,
     /// The tool, canonically.
@@ -23,15 +23,15 @@ pub struct Question {
     /// Why it is asked.
     pub reason: String,
     /// How much harm it can do.
-    pub risk: Risk,
+    pub risk: RiskLevel,
     /// What it will touch.
     pub effects: Effects,
     /// The verdict on each part of it, so that it can be shown which part asks.
-    pub judged: Vec<JudgedEffect>,
+    pub judged: Vec<EffectDecision>,
     /// What "for this session" would settle, exactly; empty when only this call can be.
-    pub grants: Vec<Grant>,
+    pub grants: Vec<GrantScope>,
     /// The change it would make, where there is one to show.
-    pub preview: Option<Display>,
+    pub preview: Option<ResultDisplay>,
     /// The input as it would run, where hooks made it another than the one that came.
     pub rewritten: Option<Value>,
     /// The workspace's first folder, where a command runs that names none.
@@ -41,7 +41,7 @@ pub struct Question {
 /// What the person said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Answer {
+pub enum ApprovalAnswer {
     /// This once.
     AllowOnce,
     /// This, and its like for the rest of the session.
@@ -54,7 +54,7 @@ pub enum Answer {
     RejectSession,
 }
 
-impl Answer {
+impl ApprovalAnswer {
     /// All of them, in the order they are offered.
     pub const ALL: [Self; 4] =
         [Self::AllowOnce, Self::AllowSession, Self::RejectOnce, Self::RejectSession];
@@ -102,29 +102,32 @@ pub struct AnswerOption {
     /// What it is chosen by.
     pub id: &'static str,
     /// What kind of answer it is.
-    pub kind: Answer,
+    pub kind: ApprovalAnswer,
     /// What it does, for a button or a line.
     pub name: String,
 }
 
-impl Question {
+impl ApprovalQuestion {
     /// The answers that make sense here, each with what exactly it settles.
     pub fn options(&self) -> Vec<AnswerOption> {
-        let option = |kind: Answer| AnswerOption { id: kind.id(), kind, name: self.name(kind) };
-        Answer::ALL.into_iter().filter(|answer| self.offers(*answer)).map(option).collect()
+        let option =
+            |kind: ApprovalAnswer| AnswerOption { id: kind.id(), kind, name: self.name(kind) };
+        ApprovalAnswer::ALL.into_iter().filter(|answer| self.offers(*answer)).map(option).collect()
     }
 
     /// Whether this answer is among the options. What can do the greatest harm is asked every time.
-    pub fn offers(&self, answer: Answer) -> bool {
+    pub fn offers(&self, answer: ApprovalAnswer) -> bool {
         match answer {
-            Answer::AllowOnce | Answer::RejectOnce => true,
-            Answer::AllowSession => !self.grants.is_empty() && self.risk != Risk::Critical,
-            Answer::RejectSession => !self.grants.is_empty(),
+            ApprovalAnswer::AllowOnce | ApprovalAnswer::RejectOnce => true,
+            ApprovalAnswer::AllowSession => {
+                !self.grants.is_empty() && self.risk != RiskLevel::Critical
+            }
+            ApprovalAnswer::RejectSession => !self.grants.is_empty(),
         }
     }
 
     /// The commands it is about. They are shown on their own, before anything else.
-    pub fn commands(&self) -> impl Iterator<Item = &Execution> {
+    pub fn commands(&self) -> impl Iterator<Item = &CommandExecution> {
         self.effects.iter().filter_map(Effect::execution)
     }
 
@@ -145,18 +148,22 @@ impl Question {
         }
     }
 
-    fn name(&self, answer: Answer) -> String {
+    fn name(&self, answer: ApprovalAnswer) -> String {
         match answer {
-            Answer::AllowOnce => "Allow once".to_owned(),
-            Answer::AllowSession => format!("Allow {} in this session", shown(&self.grants)),
-            Answer::RejectOnce => "Reject".to_owned(),
-            Answer::RejectSession => format!("Reject {} in this session", shown(&self.grants)),
+            ApprovalAnswer::AllowOnce => "Allow once".to_owned(),
+            ApprovalAnswer::AllowSession => {
+                format!("Allow {} in this session", shown(&self.grants))
+            }
+            ApprovalAnswer::RejectOnce => "Reject".to_owned(),
+            ApprovalAnswer::RejectSession => {
+                format!("Reject {} in this session", shown(&self.grants))
+            }
         }
     }
 }
 
 /// Grants as a person reads them: a command by its pattern, anything else by its rule.
-pub(crate) fn shown(grants: &[Grant]) -> String {
+pub(crate) fn shown(grants: &[GrantScope]) -> String {
     let quoted: Vec<String> = grants.iter().map(|grant| format!("`{}`", pattern(grant))).collect();
     match quoted.split_last() {
         Some((last, others @ [_, ..])) => format!("{} and {last}", others.join(", ")),
@@ -166,7 +173,7 @@ pub(crate) fn shown(grants: &[Grant]) -> String {
 }
 
 /// A line break or a control character in a pattern must not look like the end of an option.
-fn pattern(grant: &Grant) -> String {
+fn pattern(grant: &GrantScope) -> String {
     let rule = grant.rule.as_str();
     let command = rule.strip_prefix("Bash(").and_then(|rest| rest.strip_suffix(')'));
     let mut text = String::with_capacity(rule.len());
@@ -184,33 +191,33 @@ pub trait Approver: Send + Sync {
     /// How a person would allow this, where nobody can be reached who could be asked about this
     /// very call: it is denied with these words. One approver may serve callers some of whom can be
     /// asked and some cannot.
-    fn unreachable(&self, _question: &Question) -> Option<String> {
+    fn unreachable(&self, _question: &ApprovalQuestion) -> Option<String> {
         None
     }
 
     /// Asks. May take as long as a person takes; the call can be cancelled meanwhile. An answer
     /// that the question does not offer counts for this one call.
-    fn ask<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Answer>;
+    fn ask<'a>(&'a self, question: &'a ApprovalQuestion) -> BoxFuture<'a, ApprovalAnswer>;
 }
 
 /// A question that several can answer, such as two clients attached to one session: the first
 /// answer counts, every other one comes too late.
 #[derive(Debug)]
 pub struct PendingAnswer {
-    sender: Mutex<Option<oneshot::Sender<Answer>>>,
+    sender: Mutex<Option<oneshot::Sender<ApprovalAnswer>>>,
 }
 
 impl PendingAnswer {
     /// The side that is answered, and the side that waits. When nobody is left who could answer,
     /// the answer is no.
-    pub fn new() -> (Self, impl Future<Output = Answer> + Send + use<>) {
+    pub fn new() -> (Self, impl Future<Output = ApprovalAnswer> + Send + use<>) {
         let (sender, receiver) = oneshot::channel();
-        let first = async move { receiver.await.unwrap_or(Answer::RejectOnce) };
+        let first = async move { receiver.await.unwrap_or(ApprovalAnswer::RejectOnce) };
         (Self { sender: Mutex::new(Some(sender)) }, first)
     }
 
     /// Answers. True for the answer that counts: the first, while somebody still waits for it.
-    pub fn answer(&self, answer: Answer) -> bool {
+    pub fn answer(&self, answer: ApprovalAnswer) -> bool {
         let sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner).take();
         sender.is_some_and(|sender| sender.send(answer).is_ok())
     }
@@ -223,8 +230,8 @@ mod tests {
     use super::*;
     use crate::grants::rule;
 
-    fn question(risk: Risk, rules: &[&str]) -> Question {
-        Question {
+    fn question(risk: RiskLevel, rules: &[&str]) -> ApprovalQuestion {
+        ApprovalQuestion {
             call: CallId::from_bits(1),
             tool: ToolName::new("Bash").unwrap(),
             title: "Run".to_owned(),
@@ -240,22 +247,22 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(risk: Risk, rules: &[&str], expected: &[&str]) {
+    fn check(risk: RiskLevel, rules: &[&str], expected: &[&str]) {
         let options = question(risk, rules).options();
         let lines: Vec<String> =
             options.iter().map(|option| format!("{}: {}", option.id, option.name)).collect();
         assert_eq!(lines, expected, "{risk} {rules:?}");
         for option in options {
-            assert_eq!(Answer::from_id(option.id), Some(option.kind));
+            assert_eq!(ApprovalAnswer::from_id(option.id), Some(option.kind));
             assert_eq!(serde_json::to_value(option.kind).unwrap(), option.id);
         }
     }
 
     #[test]
     fn an_option_says_what_exactly_it_settles() {
-        check(Risk::Medium, &[], &["allow_once: Allow once", "reject_once: Reject"]);
+        check(RiskLevel::Medium, &[], &["allow_once: Allow once", "reject_once: Reject"]);
         check(
-            Risk::High,
+            RiskLevel::High,
             &["Bash(git push:*)"],
             &[
                 "allow_once: Allow once",
@@ -265,7 +272,7 @@ mod tests {
             ],
         );
         check(
-            Risk::Medium,
+            RiskLevel::Medium,
             &["Edit(src/a.rs)", "Bash(a\n)", "Read(~/b)"],
             &[
                 "allow_once: Allow once",
@@ -275,7 +282,7 @@ mod tests {
             ],
         );
         check(
-            Risk::Critical,
+            RiskLevel::Critical,
             &["Bash(rm -rf /srv)"],
             &[
                 "allow_once: Allow once",
@@ -292,11 +299,11 @@ mod tests {
         let clients: Vec<_> = (0..8)
             .map(|number| {
                 let pending = Arc::clone(&pending);
-                let answer = Answer::ALL[number % 4];
+                let answer = ApprovalAnswer::ALL[number % 4];
                 std::thread::spawn(move || pending.answer(answer).then_some(answer))
             })
             .collect();
-        let counted: Vec<Answer> =
+        let counted: Vec<ApprovalAnswer> =
             clients.into_iter().filter_map(|client| client.join().unwrap()).collect();
         assert_eq!(counted, [first.await]);
     }
@@ -305,9 +312,9 @@ mod tests {
     async fn without_anybody_to_answer_or_to_wait_nothing_is_allowed() {
         let (pending, first) = PendingAnswer::new();
         drop(pending);
-        assert_eq!(first.await, Answer::RejectOnce);
+        assert_eq!(first.await, ApprovalAnswer::RejectOnce);
         let (pending, first) = PendingAnswer::new();
         drop(first);
-        assert!(!pending.answer(Answer::AllowOnce), "the call was given up");
+        assert!(!pending.answer(ApprovalAnswer::AllowOnce), "the call was given up");
     }
 }

@@ -2,14 +2,14 @@
 //!
 //! The log is JSON lines, one file a day, private to its owner. A row is cleaned of secrets before
 //! it is written, and it is written with a single append, so rows of several processes do not mix.
-//! Each carries the hash of the one before it ([`link`]), across days and processes (`writer`), so
-//! that a row that was changed, removed, added or moved afterwards is found ([`verify`]).
+//! Each carries the hash of the one before it ([`chain_link`]), across days and processes (`chain_writer`), so
+//! that a row that was changed, removed, added or moved afterwards is found ([`verification`]).
 
+pub mod chain_link;
+mod chain_writer;
 mod day_reader;
-mod head;
-pub mod link;
-pub mod verify;
-mod writer;
+mod log_head;
+pub mod verification;
 
 use std::io;
 use std::sync::{Mutex, PoisonError};
@@ -19,15 +19,15 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use zero_core::{CallId, Reason, ToolError};
+use zero_core::{CallId, ErrorReason, ToolError};
 use zero_sandbox::{StateDir, Workspace};
 
-pub use self::day_reader::{DayReader, Line};
-pub use self::link::{Link, Pin};
-use self::writer::{Outcome, Writer};
+pub use self::chain_link::{ChainLink, ChainPosition};
+use self::chain_writer::{AppendOutcome, ChainWriter};
+pub use self::day_reader::{DayLogLine, DayReader};
 use crate::dialect::DialectName;
-use crate::metrics::Status;
-use crate::redact;
+use crate::metrics::CallStatus;
+use crate::redaction;
 
 /// How a hook begins where otherwise a rule is named. No rule begins so.
 pub(crate) const HOOK_RULE: &str = "hook ";
@@ -102,8 +102,8 @@ impl AuditRow {
             time,
             call: call.to_string(),
             session: None,
-            workspace: redact::short_text(&workspace.cwd().display().to_string()),
-            tool: redact::short_text(tool),
+            workspace: redaction::short_text(&workspace.cwd().display().to_string()),
+            tool: redaction::short_text(tool),
             asked_as: None,
             dialect: DialectName::Canonical.to_string(),
             title: None,
@@ -111,7 +111,7 @@ impl AuditRow {
             effects: Vec::new(),
             decision: None,
             hooks: Vec::new(),
-            status: Status::Ok.word().to_owned(),
+            status: CallStatus::Ok.word().to_owned(),
             error_type: None,
             reason: None,
             message: None,
@@ -147,7 +147,7 @@ impl AuditRow {
         self.reason = error.details.get("reason").and_then(Value::as_str).map(str::to_owned);
         // What stands below the first line may quote the file or the input at length.
         let first = error.message.lines().next().unwrap_or_default();
-        self.message = Some(redact::short_text(first));
+        self.message = Some(redaction::short_text(first));
     }
 }
 
@@ -156,8 +156,8 @@ pub fn unwritable(error: &io::Error) -> ToolError {
     let advice = "nothing is done without a trace; make room, or set XDG_STATE_HOME to a folder you can write";
     let message = format!("the audit log cannot be written ({error}), and {advice}");
     let reason = match error.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Reason::DiskFull,
-        _ => Reason::AccessDenied,
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => ErrorReason::DiskFull,
+        _ => ErrorReason::AccessDenied,
     };
     ToolError::failed(reason, message)
 }
@@ -256,12 +256,12 @@ pub struct AuditDecision {
 
 /// The log.
 #[derive(Debug)]
-pub struct Audit {
+pub struct AuditLog {
     dir: StateDir,
-    writer: Mutex<Option<Writer>>,
+    writer: Mutex<Option<ChainWriter>>,
 }
 
-impl Audit {
+impl AuditLog {
     /// The log kept under `state`.
     pub fn new(state: &StateDir) -> Self {
         Self { dir: state.child("audit"), writer: Mutex::new(None) }
@@ -281,16 +281,16 @@ impl Audit {
 
     fn with_writer(
         &self,
-        mut work: impl FnMut(&mut Writer) -> io::Result<Outcome>,
+        mut work: impl FnMut(&mut ChainWriter) -> io::Result<AppendOutcome>,
     ) -> io::Result<()> {
         let mut slot = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         // Somebody who clears the log away while it is written to does not do so twice in a row.
         for _ in 0..2 {
             let mut writer = match slot.take() {
                 Some(writer) => writer,
-                None => Writer::open(&self.dir)?,
+                None => ChainWriter::open(&self.dir)?,
             };
-            if let Outcome::Done = work(&mut writer)? {
+            if let AppendOutcome::Done = work(&mut writer)? {
                 *slot = Some(writer);
                 return Ok(());
             }

@@ -1,56 +1,58 @@
 //! How a tool runs a command: through its context, confined, and only the one that was judged.
 //!
-//! A tool never starts a process. It hands an [`Execution`] to its context, which refuses any that
-//! is not among the judged effects of the call, gives it a scrubbed environment and a [`Profile`]
+//! A tool never starts a process. It hands an [`CommandExecution`] to its context, which refuses any that
+//! is not among the judged effects of the call, gives it a scrubbed environment and a [`SandboxProfile`]
 //! made by the host, and ends the whole tree when the call is stopped.
 //!
 //! Not here: what a command may do and why (policy), how walls are built (`zero_sandbox`), how
 //! output is told to a model (the tool).
 
+mod command_errors;
 mod environment;
-mod failure;
-mod launch;
-mod live;
-mod network;
-pub mod plain;
-mod printed;
+mod launcher;
+mod output_feed;
+mod output_tail;
+pub mod plain_text;
 mod profile;
-mod session;
+mod sandbox_probe;
+mod session_commands;
+mod session_network;
 mod shell;
-mod spill;
-mod trial;
-mod watch;
+mod spill_file;
+mod tree_watch;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use zero_core::{ByteSize, Execution, Reason, ToolError, ToolName};
-use zero_sandbox::drain::{Collected, Collector};
-use zero_sandbox::kept::Kept;
-use zero_sandbox::running::{Ended, Running, Why};
-use zero_sandbox::{Gap, StateDir, Weakness, Workspace};
+use zero_core::{ByteSize, CommandExecution, ErrorReason, ToolError, ToolName};
+use zero_sandbox::output_collector::{CollectedOutput, OutputCollector};
+use zero_sandbox::quarantine::Quarantine;
+use zero_sandbox::running_command::{CommandExit, ExitCause, RunningCommand};
+use zero_sandbox::{AcceptedWeakness, ConfinementGap, StateDir, Workspace};
 
-use crate::context::CallContext;
-use crate::jobs::{Candidate, Input, Job, Jobs, KeepUnread, Watched, Watching};
+use crate::call_context::CallContext;
+use crate::jobs::{
+    CommandInput, Job, JobCandidate, JobTable, MonitorOptions, MonitoredCommand, UnreadRetention,
+};
 use crate::spill_folder::SpillFolder;
 
-pub(crate) use self::watch::Watch;
-pub use self::watch::{Settled, TakenAway};
+pub(crate) use self::tree_watch::TreeWatch;
+pub use self::tree_watch::{QuarantinedFile, WatchReport};
 
-use self::environment::Environment;
-pub(crate) use self::failure::Allowed;
-pub use self::launch::Access;
-pub(crate) use self::launch::{Launcher, Ready};
-use self::live::Live;
-pub use self::network::CommandNetwork;
-pub(crate) use self::network::{NetworkUse, SessionNetwork, Terms};
-use self::printed::{Printed, Rest};
+pub(crate) use self::command_errors::ToolCommandLimits;
+use self::environment::CommandEnvironment;
+pub use self::launcher::LaunchAccess;
+pub(crate) use self::launcher::{CommandLauncher, PreparedLaunch};
+use self::output_feed::{FeedRemainder, OutputFeed};
+use self::output_tail::OutputTail;
 pub(crate) use self::profile::{denied, hidden};
-pub(crate) use self::session::{SessionCommands, TMP};
-use self::shell::EndNote;
-use self::spill::SpillFile;
-pub use self::trial::Trial;
+pub use self::sandbox_probe::SandboxProbeReport;
+pub(crate) use self::session_commands::{SessionCommands, TMP};
+pub use self::session_network::CommandNetwork;
+pub(crate) use self::session_network::{NetworkPolicy, NetworkUseGuard, SessionNetwork};
+use self::shell::LastFolderFile;
+use self::spill_file::SpillFile;
 
 /// Ends the input of a terminal, for several programs that read from it one after the other.
 const END_OF_INPUT: &[u8] = &[0x04; 8];
@@ -65,9 +67,9 @@ pub struct CommandSettings {
     /// Folders that it may change, beside those of the workspace.
     pub writable: Vec<PathBuf>,
     /// Properties of its confinement that may be missing on a machine that cannot enforce them.
-    pub weaknesses: Vec<Weakness>,
+    pub weaknesses: Vec<AcceptedWeakness>,
     /// What becomes of one that takes longer than it may.
-    pub on_timeout: OnTimeout,
+    pub on_timeout: TimeoutAction,
     /// What it may not read, beside what the host knows to be secret.
     pub masked: Vec<PathBuf>,
     /// What it may not change in the workspace, beside what the host knows to run code later.
@@ -85,7 +87,7 @@ pub struct CommandSettings {
 
 /// What becomes of a command that takes longer than it may.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum OnTimeout {
+pub enum TimeoutAction {
     /// It is killed, with all that came of it.
     #[default]
     Kill,
@@ -97,16 +99,16 @@ pub enum OnTimeout {
 #[derive(Clone, Debug)]
 pub struct CommandRequest {
     /// The command, exactly as it was judged.
-    pub execution: Execution,
+    pub execution: CommandExecution,
     /// What it reads and writes.
-    pub streams: Streams,
+    pub streams: StreamMode,
     /// What it finds to read, through a pipe; nothing when absent. It need not read it.
     pub input: Option<Vec<u8>>,
 }
 
 /// What a command reads and writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Streams {
+pub enum StreamMode {
     /// Pipes.
     Pipes,
     /// A terminal.
@@ -115,7 +117,7 @@ pub enum Streams {
 
 /// What became of a command.
 #[derive(Debug)]
-pub enum Ran {
+pub enum CommandDisposition {
     /// It ran to its end.
     Ended(Box<CommandOutcome>),
     /// It took longer than it may, and goes on as a job.
@@ -126,24 +128,24 @@ pub enum Ran {
 #[derive(Debug)]
 pub struct CommandOutcome {
     /// What it wrote.
-    pub output: Collected,
+    pub output: CollectedOutput,
     /// How it ended.
-    pub ended: Ended,
+    pub ended: CommandExit,
     /// Where its shell ended.
-    pub folder: EndFolder,
+    pub folder: ShellEndFolder,
     /// The file that holds all of its output, when not all is kept.
     pub spill_file: Option<String>,
     /// What did not hold of its confinement, by leave of the settings.
-    pub missing: Vec<Gap>,
+    pub missing: Vec<ConfinementGap>,
     /// What it made that it may not make.
-    pub settled: Settled,
+    pub settled: WatchReport,
     /// What is to be known of the network, such as connections that were refused.
     pub network: Vec<String>,
 }
 
 /// Where a shell ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum EndFolder {
+pub enum ShellEndFolder {
     /// Where it started, or nobody knows.
     Same,
     /// In another folder of the workspace, where the next command starts.
@@ -153,24 +155,24 @@ pub enum EndFolder {
 }
 
 /// What the commands of a host have in common.
-pub(crate) struct Commands {
+pub(crate) struct HostCommands {
     pub(crate) settings: CommandSettings,
-    environment: Environment,
+    environment: CommandEnvironment,
     /// zero's own folder, which no command reads.
     state: PathBuf,
     /// Where what commands may not make is kept.
-    kept: Kept,
+    kept: Quarantine,
     /// What commands that run now may not make.
-    live: Arc<watch::Live>,
+    live: Arc<tree_watch::WatchRegistry>,
     /// Where secrets lie for whoever works in a folder, the last that was asked for.
-    secrets: Mutex<Option<(PathBuf, Arc<profile::Secrets>)>>,
+    secrets: Mutex<Option<(PathBuf, Arc<profile::SecretPaths>)>>,
 }
 
-impl Commands {
+impl HostCommands {
     pub(crate) fn new(settings: CommandSettings, state: &StateDir) -> Self {
         let environment =
-            Environment::scrubbed(&settings.environment, &settings.environment_allowed);
-        let kept = Kept::new(state.child("kept"));
+            CommandEnvironment::scrubbed(&settings.environment, &settings.environment_allowed);
+        let kept = Quarantine::new(state.child("kept"));
         let (state, live) = (state.path().to_owned(), Arc::default());
         Self { settings, environment, state, kept, live, secrets: Mutex::default() }
     }
@@ -186,9 +188,9 @@ impl Commands {
 /// What a call needs to run commands.
 #[derive(Clone)]
 pub(crate) struct CallCommands {
-    pub(crate) launcher: Launcher,
+    pub(crate) launcher: CommandLauncher,
     /// The commands that were judged.
-    pub(crate) judged: Arc<[Execution]>,
+    pub(crate) judged: Arc<[CommandExecution]>,
     pub(crate) spill: Arc<SpillFolder>,
     /// The tool that runs them.
     pub(crate) tool: ToolName,
@@ -198,33 +200,37 @@ impl CallContext {
     /// Runs a command. It must be one that was judged for this call.
     ///
     /// When the call is stopped, every process of it is killed; an error then carries the end of
-    /// its output. When its time is up, it may become a job instead: see [`OnTimeout`].
-    pub async fn run_command(&self, request: CommandRequest) -> Result<Ran, ToolError> {
-        let live = Live::default();
-        let printed = self.hears_output().then(Printed::default);
+    /// its output. When its time is up, it may become a job instead: see [`TimeoutAction`].
+    pub async fn run_command(
+        &self,
+        request: CommandRequest,
+    ) -> Result<CommandDisposition, ToolError> {
+        let live = OutputTail::default();
+        let printed = self.hears_output().then(OutputFeed::default);
         let heard = (live.clone(), printed.clone());
-        let mut command = self.blocking(move |cx| Foreground::start(cx, &request, heard)).await?;
+        let mut command =
+            self.blocking(move |cx| ForegroundCommand::start(cx, &request, heard)).await?;
         let tell = |rest| {
             if let Some(text) = printed.as_ref().and_then(|printed| printed.take(rest)) {
                 self.output(text);
             }
         };
         let mut is_stopped = false;
-        let mut progress = every(live::PAUSE);
-        let mut output = every(printed::PAUSE);
+        let mut progress = every(output_tail::PAUSE);
+        let mut output = every(output_feed::PAUSE);
         loop {
             tokio::select! {
                 biased;
                 () = command.watched.ended() => break,
                 () = self.cancelled(), if !is_stopped => {
                     if let Some(job) = command.become_job(self) {
-                        tell(Rest::MayCome);
-                        return Ok(Ran::GoesOn(job));
+                        tell(FeedRemainder::MayCome);
+                        return Ok(CommandDisposition::GoesOn(job));
                     }
                     command.watched.kill();
                     is_stopped = true;
                 }
-                _ = output.tick(), if printed.is_some() => tell(Rest::MayCome),
+                _ = output.tick(), if printed.is_some() => tell(FeedRemainder::MayCome),
                 _ = progress.tick() => {
                     if let Some(lines) = live.news() {
                         self.progress(lines);
@@ -232,8 +238,10 @@ impl CallContext {
                 }
             }
         }
-        tell(Rest::Never);
-        self.blocking(move |cx| command.outcome(cx)).await.map(|end| Ran::Ended(Box::new(end)))
+        tell(FeedRemainder::Never);
+        self.blocking(move |cx| command.outcome(cx))
+            .await
+            .map(|end| CommandDisposition::Ended(Box::new(end)))
     }
 
     /// Starts a command that goes on after the call. It must be one that was judged for this call.
@@ -246,28 +254,28 @@ impl CallContext {
     }
 
     /// What becomes of a command that outlives its time.
-    pub fn on_timeout(&self) -> OnTimeout {
+    pub fn on_timeout(&self) -> TimeoutAction {
         self.commands().launcher.host.settings.on_timeout
     }
 
     /// The jobs of the session.
-    pub fn jobs(&self) -> &Jobs {
+    pub fn jobs(&self) -> &JobTable {
         &self.commands().launcher.session.jobs
     }
 }
 
 /// A command whose end somebody waits for. When nobody does any more, it is killed.
-struct Foreground {
-    watched: Arc<Watched>,
+struct ForegroundCommand {
+    watched: Arc<MonitoredCommand>,
     is_job: bool,
     command: String,
     folder: PathBuf,
-    end_note: EndNote,
+    end_note: LastFolderFile,
     spill: Option<SpillFile>,
-    missing: Vec<Gap>,
+    missing: Vec<ConfinementGap>,
 }
 
-impl Drop for Foreground {
+impl Drop for ForegroundCommand {
     fn drop(&mut self) {
         if !self.is_job {
             self.watched.kill();
@@ -275,11 +283,11 @@ impl Drop for Foreground {
     }
 }
 
-impl Foreground {
+impl ForegroundCommand {
     fn start(
         cx: &CallContext,
         request: &CommandRequest,
-        (live, printed): (Live, Option<Printed>),
+        (live, printed): (OutputTail, Option<OutputFeed>),
     ) -> Result<Self, ToolError> {
         cx.check_cancelled()?;
         let ready = prepare(cx, request)?;
@@ -292,15 +300,15 @@ impl Foreground {
         let cap = cx.limits().model_output_bytes_max.as_usize();
         // Room for the line that says what is missing and how it ended.
         let kept = cap.saturating_sub(512).max(cap / 2);
-        let watching = Watching {
-            collector: Collector {
+        let watching = MonitorOptions {
+            collector: OutputCollector {
                 head_bytes: kept * 2 / 3,
                 tail_bytes: kept / 3,
                 spill: Some(spill.writer()),
-                ..Collector::default()
+                ..OutputCollector::default()
             },
-            unread: if may_become_job(cx) { KeepUnread::Yes } else { KeepUnread::No },
-            input: request.input.clone().map_or(Input::Nothing, Input::Bytes),
+            unread: if may_become_job(cx) { UnreadRetention::Yes } else { UnreadRetention::No },
+            input: request.input.clone().map_or(CommandInput::Nothing, CommandInput::Bytes),
             news: Box::new(move |stream, bytes| {
                 live.add(bytes);
                 if let Some(printed) = &printed {
@@ -311,8 +319,8 @@ impl Foreground {
             watch: ready.watch,
             network: ready.network,
         };
-        let watched =
-            Watched::start(running, watching).map_err(|error| failure::unwatched(&error))?;
+        let watched = MonitoredCommand::start(running, watching)
+            .map_err(|error| command_errors::unwatched(&error))?;
         cx.commands().launcher.session.add(&watched);
         Ok(Self {
             watched,
@@ -332,10 +340,10 @@ impl Foreground {
         }
         let place = cx.commands().launcher.session.jobs.reserve().ok()?;
         self.is_job = true;
-        Some(place.fill(Candidate {
+        Some(place.fill(JobCandidate {
             command: std::mem::take(&mut self.command),
             spill_file: self.spill.as_ref().and_then(SpillFile::make_if_possible),
-            allowed: Allowed::of(cx.commands()),
+            allowed: ToolCommandLimits::of(cx.commands()),
             missing: std::mem::take(&mut self.missing),
             watched: Arc::clone(&self.watched),
         }))
@@ -348,18 +356,23 @@ impl Foreground {
         let spill = self.spill.take();
         let (settled, network) = (self.watched.settled(), self.watched.network_notes());
         let collected = self.watched.take_collected().unwrap_or_else(|| Err(lost()));
-        let (mut output, mut ended) = collected.map_err(|error| failure::unreadable(&error))?;
-        if ended.why == Why::Killed && cx.is_late() {
-            ended.why = Why::TimedOut;
+        let (mut output, mut ended) =
+            collected.map_err(|error| command_errors::unreadable(&error))?;
+        if ended.why == ExitCause::Killed && cx.is_late() {
+            ended.why = ExitCause::TimedOut;
         }
-        let text = || plain::text_of(output.mixed.head().chain(output.mixed.tail()));
-        if let Some(error) = failure::of_end(&ended, &Allowed::of(commands), text) {
+        let text = || plain_text::text_of(output.mixed.head().chain(output.mixed.tail()));
+        if let Some(error) = command_errors::of_end(&ended, &ToolCommandLimits::of(commands), text)
+        {
             let text = text();
             let cut = text.len().saturating_sub(ERROR_OUTPUT_BYTES_MAX) as u64;
             let error = error.with("output", last_bytes(&text, ERROR_OUTPUT_BYTES_MAX));
             let omitted_bytes = output.mixed.omitted_bytes() + cut;
-            let error = failure::with_network(failure::with_settled(error, &settled), &network);
-            let error = failure::with_missing(error, &self.missing);
+            let error = command_errors::with_network(
+                command_errors::with_settled(error, &settled),
+                &network,
+            );
+            let error = command_errors::with_missing(error, &self.missing);
             return Err(match spill.map(|spill| spill.settle(omitted_bytes)) {
                 Some(Ok(Some(file))) => error.with("spill_file", file),
                 _ => error,
@@ -392,7 +405,7 @@ fn lost() -> std::io::Error {
 
 fn may_become_job(cx: &CallContext) -> bool {
     let launcher = &cx.commands().launcher;
-    launcher.session.remembers && launcher.host.settings.on_timeout == OnTimeout::Job
+    launcher.session.remembers && launcher.host.settings.on_timeout == TimeoutAction::Job
 }
 
 fn start_job(
@@ -405,43 +418,44 @@ fn start_job(
     if !session.remembers {
         let message =
             "there is no session that a background job could belong to; run it in the foreground";
-        return Err(ToolError::invalid(Reason::SchemaViolation, message));
+        return Err(ToolError::invalid(ErrorReason::SchemaViolation, message));
     }
     let place = session.jobs.reserve()?;
     let ready = prepare(cx, request)?;
     let mut running = ready.spawn(timeout)?;
     let missing = std::mem::take(&mut running.confinement.missing);
     let spill = SpillFile::new(cx);
-    let watching = Watching {
-        collector: Collector {
+    let watching = MonitorOptions {
+        collector: OutputCollector {
             head_bytes: 0,
             tail_bytes: 0,
             spill: Some(spill.writer()),
-            ..Collector::default()
+            ..OutputCollector::default()
         },
-        unread: KeepUnread::Yes,
-        input: request.input.clone().map_or(Input::Texts, Input::Bytes),
+        unread: UnreadRetention::Yes,
+        input: request.input.clone().map_or(CommandInput::Texts, CommandInput::Bytes),
         news: Box::new(|_, _| {}),
         permit: None,
         watch: ready.watch,
         network: ready.network,
     };
-    let watched = Watched::start(running, watching).map_err(|error| failure::unwatched(&error))?;
+    let watched = MonitoredCommand::start(running, watching)
+        .map_err(|error| command_errors::unwatched(&error))?;
     session.add(&watched);
-    Ok(place.fill(Candidate {
+    Ok(place.fill(JobCandidate {
         command: request.execution.to_string(),
         spill_file: spill.make_if_possible(),
-        allowed: Allowed::of(cx.commands()),
+        allowed: ToolCommandLimits::of(cx.commands()),
         missing,
         watched,
     }))
 }
 
-fn prepare(cx: &CallContext, request: &CommandRequest) -> Result<Ready, ToolError> {
+fn prepare(cx: &CallContext, request: &CommandRequest) -> Result<PreparedLaunch, ToolError> {
     let commands = cx.commands();
     if !commands.judged.contains(&request.execution) {
         let message = "the tool wants to run another command than the one that was judged";
-        return Err(ToolError::failed(Reason::Panic, message));
+        return Err(ToolError::failed(ErrorReason::Panic, message));
     }
     check_input(request, cx.limits().input_bytes_max)?;
     commands.launcher.ready(cx.workspace(), &request.execution, request.streams)
@@ -449,21 +463,21 @@ fn prepare(cx: &CallContext, request: &CommandRequest) -> Result<Ready, ToolErro
 
 fn check_input(request: &CommandRequest, bytes_max: ByteSize) -> Result<(), ToolError> {
     let Some(input) = &request.input else { return Ok(()) };
-    if request.streams == Streams::Terminal {
+    if request.streams == StreamMode::Terminal {
         let message = "the tool wants to send a command more than a terminal takes: give it pipes";
-        return Err(ToolError::failed(Reason::Panic, message));
+        return Err(ToolError::failed(ErrorReason::Panic, message));
     }
     if input.len() > bytes_max.as_usize() {
         let message = format!("a command cannot be sent more than {bytes_max} to read; send less");
-        return Err(ToolError::invalid(Reason::TooLarge, message));
+        return Err(ToolError::invalid(ErrorReason::TooLarge, message));
     }
     Ok(())
 }
 
 /// Lets the command see at once that there is nothing to read.
-fn end_input(running: &mut Running, streams: Streams) {
+fn end_input(running: &mut RunningCommand, streams: StreamMode) {
     running.stdin = None;
-    if streams == Streams::Terminal
+    if streams == StreamMode::Terminal
         && let Some(Ok(terminal)) = running.stdout.as_ref().map(|fd| fd.try_clone())
     {
         use std::io::Write as _;

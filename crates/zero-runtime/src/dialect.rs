@@ -2,26 +2,26 @@
 //!
 //! A dialect is a table. Each line maps a platform's tool onto a canonical one, field by field,
 //! and the schema the model sees is made from the same line, so the two cannot drift apart. Code
-//! is left only for how a platform writes results down ([`render`]).
+//! is left only for how a platform writes results down ([`result_rendering`]).
 
 mod acp;
-mod alike;
 mod opencode;
 mod qwen;
-pub mod render;
-mod table;
+pub mod result_rendering;
+mod shared_fields;
+mod tool_mapping;
 
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
-use zero_core::{ToolResult, Violation};
+use zero_core::{SchemaViolation, ToolResult};
 
-use self::render::Paging;
-pub use self::render::Rendered;
-use self::table::Line;
-use crate::registry::{Registered, Registry, Shown};
+use self::result_rendering::PagingHint;
+pub use self::result_rendering::RenderedResult;
+use self::tool_mapping::ToolMapping;
+use crate::registry::{RegisteredTool, ToolRegistry, ToolVisibility};
 use crate::schema::InputSchema;
 
 /// Source name of the tools that come with zero.
@@ -82,7 +82,7 @@ impl FromStr for DialectName {
 }
 
 /// A tool as a dialect offers it.
-pub struct Offered {
+pub struct DialectTool {
     /// Its name in the dialect.
     pub name: String,
     /// What it does, for the model.
@@ -90,24 +90,24 @@ pub struct Offered {
     /// Its input schema in the dialect.
     pub input_schema: Value,
     /// The tool itself.
-    pub registered: Arc<Registered>,
+    pub registered: Arc<RegisteredTool>,
 }
 
 /// A two-way mapping of names and shapes onto canonical tools.
 pub struct Dialect {
     name: DialectName,
-    entries: Vec<Entry>,
+    entries: Vec<DialectEntry>,
 }
 
-struct Entry {
-    line: &'static Line,
+struct DialectEntry {
+    line: &'static ToolMapping,
     input: InputSchema,
 }
 
 impl Dialect {
     /// The dialect of that name.
     pub fn new(name: DialectName) -> Self {
-        let lines: &'static [Line] = match name {
+        let lines: &'static [ToolMapping] = match name {
             DialectName::Canonical => &[],
             DialectName::Acp => acp::LINES,
             DialectName::Qwen => qwen::LINES,
@@ -115,7 +115,7 @@ impl Dialect {
         };
         let entries = lines
             .iter()
-            .map(|line| Entry { line, input: InputSchema::new(line.schema()) })
+            .map(|line| DialectEntry { line, input: InputSchema::new(line.schema()) })
             .collect();
         Self { name, entries }
     }
@@ -128,7 +128,7 @@ impl Dialect {
     /// The tool a name means in this dialect. Tools from elsewhere keep their names everywhere;
     /// zero's own answer only to the names the dialect gives them, but for those that follow a
     /// command in the background.
-    pub fn resolve(&self, registry: &Registry, name: &str) -> Option<Arc<Registered>> {
+    pub fn resolve(&self, registry: &ToolRegistry, name: &str) -> Option<Arc<RegisteredTool>> {
         match self.entry(name) {
             Some(entry) => registry.get(entry.line.canonical),
             None => registry.get(name).filter(|tool| self.keeps_name(tool)),
@@ -136,15 +136,15 @@ impl Dialect {
     }
 
     /// The names it offers, as far as the registry has the tools.
-    pub fn names(&self, registry: &Registry) -> Vec<String> {
+    pub fn names(&self, registry: &ToolRegistry) -> Vec<String> {
         self.offered(registry).into_iter().map(|tool| tool.name).collect()
     }
 
     /// The tools it offers.
-    pub fn offered(&self, registry: &Registry) -> Vec<Offered> {
+    pub fn offered(&self, registry: &ToolRegistry) -> Vec<DialectTool> {
         let mapped = self.entries.iter().filter_map(|entry| {
             let registered = registry.get(entry.line.canonical)?;
-            Some(Offered {
+            Some(DialectTool {
                 name: entry.line.name.to_owned(),
                 description: entry.line.about.to_owned(),
                 input_schema: entry.input.as_value().clone(),
@@ -153,7 +153,7 @@ impl Dialect {
         });
         let kept = registry.list().into_iter().filter(|tool| self.shows(tool)).map(|registered| {
             let spec = registered.tool.spec();
-            Offered {
+            DialectTool {
                 name: spec.name.to_string(),
                 description: spec.description.clone(),
                 input_schema: spec.input_schema.clone(),
@@ -167,9 +167,9 @@ impl Dialect {
     pub fn to_canonical(
         &self,
         name: &str,
-        tool: &Registered,
+        tool: &RegisteredTool,
         input: Value,
-    ) -> Result<Value, Vec<Violation>> {
+    ) -> Result<Value, Vec<SchemaViolation>> {
         let Some(entry) = self.entry(name) else { return tool.input.check(input) };
         let Value::Object(fields) = entry.input.check(input)? else {
             return tool.input.check(Value::Null);
@@ -181,27 +181,27 @@ impl Dialect {
     }
 
     /// Writes a result down as this dialect does.
-    pub fn render(&self, name: &str, result: &ToolResult) -> Rendered {
+    pub fn render(&self, name: &str, result: &ToolResult) -> RenderedResult {
         let done = self.entry(name).and_then(|entry| entry.line.done);
-        render::render(self.name, done, self.paging(name), result)
+        result_rendering::render(self.name, done, self.paging(name), result)
     }
 
     /// How a caller of `name` asks for the next page of a file.
-    fn paging(&self, name: &str) -> Paging<'static> {
+    fn paging(&self, name: &str) -> PagingHint<'static> {
         let reader = self.entries.iter().find(|entry| entry.line.canonical == "Read");
         let (tool, (field, first)) = reader
             .and_then(|entry| Some((entry.line.name, entry.line.line_number("offset")?)))
             .unwrap_or(("Read", ("offset", 1)));
-        Paging { tool: (tool != name).then_some(tool), field, first }
+        PagingHint { tool: (tool != name).then_some(tool), field, first }
     }
 
-    fn entry(&self, name: &str) -> Option<&Entry> {
+    fn entry(&self, name: &str) -> Option<&DialectEntry> {
         self.entries.iter().find(|entry| entry.line.name == name)
     }
 
     /// Whether a tool that keeps its name is shown: those for jobs where one can be started.
-    fn shows(&self, tool: &Registered) -> bool {
-        if tool.shown == Shown::WhenFound {
+    fn shows(&self, tool: &RegisteredTool) -> bool {
+        if tool.shown == ToolVisibility::WhenFound {
             return false;
         }
         let starts_jobs = || self.entries.iter().any(|entry| entry.line.takes("run_in_background"));
@@ -209,14 +209,14 @@ impl Dialect {
         self.keeps_name(tool) && !hidden
     }
 
-    fn keeps_name(&self, tool: &Registered) -> bool {
+    fn keeps_name(&self, tool: &RegisteredTool) -> bool {
         self.name == DialectName::Canonical || tool.source != BUILTIN || is_for_jobs(tool)
     }
 }
 
-fn is_for_jobs(tool: &Registered) -> bool {
+fn is_for_jobs(tool: &RegisteredTool) -> bool {
     tool.source == BUILTIN && FOR_JOBS.contains(&tool.tool.spec().name.as_str())
 }
 
 /// The fields of an object.
-type Fields = Map<String, Value>;
+type JsonFields = Map<String, Value>;

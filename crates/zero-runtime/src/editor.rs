@@ -15,12 +15,12 @@ pub trait Editor: Send + Sync {
     fn read<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, Option<String>>;
 
     /// Writes a file through the editor, which may change it on the way.
-    fn write<'a>(&'a self, path: &'a Path, text: &'a str) -> BoxFuture<'a, Written>;
+    fn write<'a>(&'a self, path: &'a Path, text: &'a str) -> BoxFuture<'a, EditorWriteOutcome>;
 }
 
 /// What became of a text that an editor was given to write.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Written {
+pub enum EditorWriteOutcome {
     /// It took it.
     Taken,
     /// It cannot, or has nothing to do with the file: nothing was written, and the file on disk is.

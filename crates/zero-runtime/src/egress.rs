@@ -1,30 +1,30 @@
 //! The proxy through which confined commands reach exactly the hosts that are allowed.
 //!
 //! A confined command has no network but that of its session, and that has one way out: a port at
-//! which this proxy listens from outside. It speaks SOCKS5 and HTTP. Each connection names a host; the [`Gatekeeper`] judges it; its name is
+//! which this proxy listens from outside. It speaks SOCKS5 and HTTP. Each connection names a host; the [`ConnectionAuthorizer`] judges it; its name is
 //! looked up once, every address of the answer is checked, and the connection goes to one of exactly
 //! these addresses. Each leaves a row in the audit log, with the host and never with a path, a
 //! header or a password.
 //!
 //! Everything is bounded ([`EgressLimits`]): what a command does here can slow down or end its own
 //! connections and nothing else. The proxy runs on a thread of its own, so it works whatever the
-//! host's runtime is busy with, and ends when its [`Egress`] is dropped.
+//! host's runtime is busy with, and ends when its [`EgressProxy`] is dropped.
 //!
 //! Not here: how the port comes into the sandbox, and the syntax of rules.
 
-mod body;
-mod client;
-mod failure;
-mod gate;
-mod http;
-mod pin;
+mod address_pinning;
+mod client_connection;
+mod connection_authorizer;
+mod connection_record;
+mod http_request;
+mod proxy_error;
+mod proxy_request;
+mod proxy_server;
 mod refusals;
 mod relay;
-mod request;
-mod server;
+mod request_body;
 mod sni;
 mod socks;
-mod trace;
 
 use std::io;
 use std::net::{IpAddr, TcpListener};
@@ -37,12 +37,12 @@ use zero_core::{CallId, SessionId};
 use zero_policy::HostName;
 use zero_sandbox::{StateDir, Workspace};
 
-pub use self::gate::{Gatekeeper, PolicyGate};
-pub(crate) use self::pin::NoAnswer;
-pub use self::pin::{Resolver, SystemResolver, Unusable, usable_addresses};
-use self::refusals::RefusalList;
-pub use self::refusals::{Mark, Refusals, RefusedHost};
-use crate::audit::Audit;
+pub(crate) use self::address_pinning::LookupError;
+pub use self::address_pinning::{AddressPinError, HostResolver, SystemResolver, usable_addresses};
+pub use self::connection_authorizer::{ConnectionAuthorizer, PolicyAuthorizer};
+use self::refusals::RefusalLog;
+pub use self::refusals::{RefusalCursor, RefusalSummary, RefusedHost};
+use crate::audit::AuditLog;
 
 /// Threads that look names up and write audit rows.
 const HELPER_THREADS_MAX: usize = 16;
@@ -58,22 +58,26 @@ pub struct EgressConfig {
     /// The session whose commands come through here, for the audit log.
     pub session: Option<SessionId>,
     /// Who decides.
-    pub gatekeeper: Arc<dyn Gatekeeper>,
+    pub gatekeeper: Arc<dyn ConnectionAuthorizer>,
     /// What lies outside.
-    pub internet: Internet,
+    pub internet: ResolverConfig,
     /// Its bounds.
     pub limits: EgressLimits,
 }
 
 impl EgressConfig {
     /// A proxy that looks names up as this machine does.
-    pub fn new(state: StateDir, workspace: Workspace, gatekeeper: Arc<dyn Gatekeeper>) -> Self {
+    pub fn new(
+        state: StateDir,
+        workspace: Workspace,
+        gatekeeper: Arc<dyn ConnectionAuthorizer>,
+    ) -> Self {
         Self {
             state,
             workspace,
             session: None,
             gatekeeper,
-            internet: Internet::default(),
+            internet: ResolverConfig::default(),
             limits: EgressLimits::default(),
         }
     }
@@ -81,14 +85,14 @@ impl EgressConfig {
 
 /// What lies outside: who has which address, and which of them are not the open internet.
 #[derive(Clone)]
-pub struct Internet {
+pub struct ResolverConfig {
     /// Who looks names up.
-    pub resolver: Arc<dyn Resolver>,
+    pub resolver: Arc<dyn HostResolver>,
     /// What is at an address that is not one of the open internet.
     pub inside: fn(IpAddr) -> Option<&'static str>,
 }
 
-impl Default for Internet {
+impl Default for ResolverConfig {
     /// As this machine sees it.
     fn default() -> Self {
         Self {
@@ -98,7 +102,7 @@ impl Default for Internet {
     }
 }
 
-impl std::fmt::Debug for Internet {
+impl std::fmt::Debug for ResolverConfig {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Internet").finish_non_exhaustive()
     }
@@ -135,16 +139,16 @@ impl Default for EgressLimits {
 }
 
 /// A running proxy. Dropping it closes all connections and writes them down.
-pub struct Egress {
-    shared: Arc<Shared>,
+pub struct EgressProxy {
+    shared: Arc<ProxyState>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 /// What all connections of a proxy share.
-struct Shared {
+struct ProxyState {
     config: EgressConfig,
-    audit: Audit,
-    refusals: RefusalList,
+    audit: AuditLog,
+    refusals: RefusalLog,
     /// The calls whose processes may be alive.
     calls: Mutex<Vec<Arc<LiveCall>>>,
     ended: CancellationToken,
@@ -157,7 +161,7 @@ struct LiveCall {
     hosts: Vec<HostName>,
 }
 
-impl Egress {
+impl EgressProxy {
     /// Starts a proxy that answers whoever connects to `listener`.
     pub fn start(config: EgressConfig, listener: TcpListener) -> io::Result<Self> {
         listener.set_nonblocking(true)?;
@@ -171,30 +175,30 @@ impl Egress {
             let _entered = runtime.enter();
             tokio::net::TcpListener::from_std(listener)?
         };
-        let shared = Arc::new(Shared {
-            audit: Audit::new(&config.state),
+        let shared = Arc::new(ProxyState {
+            audit: AuditLog::new(&config.state),
             config,
-            refusals: RefusalList::default(),
+            refusals: RefusalLog::default(),
             calls: Mutex::new(Vec::new()),
             ended: CancellationToken::new(),
         });
         let served = shared.clone();
         let thread =
             std::thread::Builder::new().name("zero-egress".to_owned()).spawn(move || {
-                runtime.block_on(server::serve(&served, listener, FAREWELL_MAX));
+                runtime.block_on(proxy_server::serve(&served, listener, FAREWELL_MAX));
                 // A lookup cannot be stopped; nobody waits for it.
                 runtime.shutdown_background();
             })?;
         Ok(Self { shared, thread: Mutex::new(Some(thread)) })
     }
 
-    /// A place in the list of refused connections, for [`Egress::refusals_since`].
-    pub fn mark(&self) -> Mark {
+    /// A place in the list of refused connections, for [`EgressProxy::refusals_since`].
+    pub fn mark(&self) -> RefusalCursor {
         self.shared.refusals.mark()
     }
 
     /// What was refused since, but not what was certainly refused to other calls than this one.
-    pub fn refusals_since(&self, mark: Mark, call: &CallId) -> Refusals {
+    pub fn refusals_since(&self, mark: RefusalCursor, call: &CallId) -> RefusalSummary {
         self.shared.refusals.since(mark, call)
     }
 
@@ -204,10 +208,10 @@ impl Egress {
     /// For as long, the hosts that were judged for the call and allowed are open. Whose connection
     /// one is cannot be told for certain, so they are open to all who come through here, that is to
     /// the other commands of the same session too.
-    pub fn attribute(&self, call: CallId, judged: &[HostName]) -> Attribution {
+    pub fn attribute(&self, call: CallId, judged: &[HostName]) -> AttributionGuard {
         let call = Arc::new(LiveCall { id: call, hosts: judged.to_vec() });
         self.shared.calls().push(Arc::clone(&call));
-        Attribution { shared: self.shared.clone(), call }
+        AttributionGuard { shared: self.shared.clone(), call }
     }
 
     /// Closes all connections, writes them down and ends. It does not wait for longer than a few
@@ -221,7 +225,7 @@ impl Egress {
     }
 }
 
-impl Shared {
+impl ProxyState {
     fn calls(&self) -> MutexGuard<'_, Vec<Arc<LiveCall>>> {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -239,25 +243,25 @@ impl Shared {
     }
 }
 
-impl Drop for Egress {
+impl Drop for EgressProxy {
     fn drop(&mut self) {
         self.end();
     }
 }
 
-impl std::fmt::Debug for Egress {
+impl std::fmt::Debug for EgressProxy {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Egress").finish_non_exhaustive()
     }
 }
 
 /// Says that processes of a call may be alive, as long as it lives.
-pub struct Attribution {
-    shared: Arc<Shared>,
+pub struct AttributionGuard {
+    shared: Arc<ProxyState>,
     call: Arc<LiveCall>,
 }
 
-impl Drop for Attribution {
+impl Drop for AttributionGuard {
     fn drop(&mut self) {
         self.shared.calls().retain(|call| !Arc::ptr_eq(call, &self.call));
     }

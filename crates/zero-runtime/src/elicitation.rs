@@ -20,7 +20,7 @@ pub struct Elicitation {
     /// What they say. It is text of somebody nobody vouches for.
     pub message: String,
     /// What they want.
-    pub wanted: Wanted,
+    pub wanted: ElicitationMode,
 }
 
 impl Elicitation {
@@ -34,7 +34,7 @@ impl Elicitation {
 
 /// What is wanted of the person.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Wanted {
+pub enum ElicitationMode {
     /// Values: a JSON Schema of an object whose fields are texts, numbers, yes or no, and choices.
     Form(Value),
     /// A visit to a page. It is shown in full, and opened by nobody but the person.

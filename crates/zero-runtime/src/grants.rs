@@ -9,19 +9,19 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
 use serde::Serialize;
-use zero_policy::Grant;
+use zero_policy::GrantScope;
 
 /// Most answers a session keeps; once there is no room for more, none is offered.
 const STANDING_MAX: usize = 1_000;
 
 /// Something a person settled for the rest of a session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct StandingAnswer {
+pub struct SessionGrant {
     /// What it is revoked by; never used twice in a session.
     pub id: u64,
     /// What it is about.
     #[serde(flatten)]
-    pub grant: Grant,
+    pub grant: GrantScope,
     /// When they said so.
     pub time: Timestamp,
     /// Who said so.
@@ -30,7 +30,7 @@ pub struct StandingAnswer {
 
 /// Which way something was settled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stand {
+pub enum GrantDecision {
     /// It is allowed.
     Allowed,
     /// It is not, and not asked again.
@@ -39,11 +39,11 @@ pub enum Stand {
 
 /// A standing answer as the owner of a session keeps it, and brings it back.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Standing {
+pub struct SavedGrant {
     /// Which way.
-    pub stand: Stand,
+    pub stand: GrantDecision,
     /// What it is about.
-    pub grant: Grant,
+    pub grant: GrantScope,
     /// When they said so.
     pub time: Timestamp,
     /// Who said so.
@@ -52,28 +52,28 @@ pub struct Standing {
 
 /// Hears all that stands, oldest first, whenever it changes. Must return at once, and must not ask
 /// the session anything.
-pub type StandingKeeper = Arc<dyn Fn(Vec<Standing>) + Send + Sync>;
+pub type GrantStore = Arc<dyn Fn(Vec<SavedGrant>) + Send + Sync>;
 
 /// The standing answers of one session.
 #[derive(Default)]
-pub(crate) struct Grants {
-    kept: Mutex<Kept>,
-    keeper: Option<StandingKeeper>,
+pub(crate) struct GrantTable {
+    kept: Mutex<GrantTableState>,
+    keeper: Option<GrantStore>,
     /// Held while the keeper hears, so that what it hears last is what stands.
     telling: Mutex<()>,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct GrantTableState {
     last_id: u64,
-    answers: Vec<(Stand, StandingAnswer)>,
+    answers: Vec<(GrantDecision, SessionGrant)>,
 }
 
-impl Grants {
+impl GrantTable {
     /// What stood before, for a keeper. Of too much, the newest is kept.
-    pub(crate) fn restored(standing: Vec<Standing>, keeper: Option<StandingKeeper>) -> Self {
-        let mut kept = Kept::default();
-        for Standing { stand, grant, time, by } in standing {
+    pub(crate) fn restored(standing: Vec<SavedGrant>, keeper: Option<GrantStore>) -> Self {
+        let mut kept = GrantTableState::default();
+        for SavedGrant { stand, grant, time, by } in standing {
             kept.put(stand, grant, time, by);
         }
         let too_many = kept.answers.len().saturating_sub(STANDING_MAX);
@@ -87,7 +87,7 @@ impl Grants {
     }
 
     /// Settles all of `grants`, or, where there is no room for them, none. True when it did.
-    pub(crate) fn settle(&self, stand: Stand, grants: &[Grant], by: &str) -> bool {
+    pub(crate) fn settle(&self, stand: GrantDecision, grants: &[GrantScope], by: &str) -> bool {
         let mut kept = self.kept();
         let others =
             kept.answers.iter().filter(|(_, answer)| !grants.contains(&answer.grant)).count();
@@ -104,21 +104,21 @@ impl Grants {
     }
 
     /// All that stands, oldest first.
-    pub(crate) fn standing(&self) -> Vec<Standing> {
-        let standing = |(stand, answer): &(Stand, StandingAnswer)| {
-            let StandingAnswer { grant, time, by, .. } = answer.clone();
-            Standing { stand: *stand, grant, time, by }
+    pub(crate) fn standing(&self) -> Vec<SavedGrant> {
+        let standing = |(stand, answer): &(GrantDecision, SessionGrant)| {
+            let SessionGrant { grant, time, by, .. } = answer.clone();
+            SavedGrant { stand: *stand, grant, time, by }
         };
         self.kept().answers.iter().map(standing).collect()
     }
 
     /// What was settled this way, oldest first.
-    pub(crate) fn list(&self, stand: Stand) -> Vec<StandingAnswer> {
+    pub(crate) fn list(&self, stand: GrantDecision) -> Vec<SessionGrant> {
         self.each(stand, Clone::clone)
     }
 
     /// The same, without when and by whom.
-    pub(crate) fn of(&self, stand: Stand) -> Vec<Grant> {
+    pub(crate) fn of(&self, stand: GrantDecision) -> Vec<GrantScope> {
         self.each(stand, |answer| answer.grant.clone())
     }
 
@@ -150,27 +150,27 @@ impl Grants {
         keeper(self.standing());
     }
 
-    fn each<T>(&self, stand: Stand, wanted: impl Fn(&StandingAnswer) -> T) -> Vec<T> {
+    fn each<T>(&self, stand: GrantDecision, wanted: impl Fn(&SessionGrant) -> T) -> Vec<T> {
         let kept = self.kept();
         let ours = kept.answers.iter().filter(|(other, _)| *other == stand);
         ours.map(|(_, answer)| wanted(answer)).collect()
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
+    fn kept(&self) -> MutexGuard<'_, GrantTableState> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Kept {
+impl GrantTableState {
     /// Settles one thing, in the place of what was settled about it before.
-    fn put(&mut self, stand: Stand, grant: Grant, time: Timestamp, by: String) {
+    fn put(&mut self, stand: GrantDecision, grant: GrantScope, time: Timestamp, by: String) {
         self.answers.retain(|(_, answer)| answer.grant != grant);
         self.last_id += 1;
-        self.answers.push((stand, StandingAnswer { id: self.last_id, grant, time, by }));
+        self.answers.push((stand, SessionGrant { id: self.last_id, grant, time, by }));
     }
 }
 
-impl fmt::Debug for Grants {
+impl fmt::Debug for GrantTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Grants").field("kept", &self.kept).finish_non_exhaustive()
     }
@@ -178,8 +178,8 @@ impl fmt::Debug for Grants {
 
 /// The same text as a grant of nothing but a rule.
 #[cfg(test)]
-pub(crate) fn rule(text: &str) -> Grant {
-    Grant { rule: text.to_owned(), folder: None, program: None }
+pub(crate) fn rule(text: &str) -> GrantScope {
+    GrantScope { rule: text.to_owned(), folder: None, program: None }
 }
 
 #[cfg(test)]
@@ -187,7 +187,7 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(grants: &Grants, stand: Stand, expected: &[(u64, &str)]) {
+    fn check(grants: &GrantTable, stand: GrantDecision, expected: &[(u64, &str)]) {
         let list = grants.list(stand);
         let found: Vec<(u64, &str)> =
             list.iter().map(|answer| (answer.id, answer.grant.rule.as_str())).collect();
@@ -197,51 +197,59 @@ mod tests {
 
     #[test]
     fn the_later_answer_takes_the_place_of_the_earlier() {
-        let grants = Grants::default();
-        assert!(grants.settle(Stand::Allowed, &[rule("a"), rule("b"), rule("a")], "person"));
-        check(&grants, Stand::Allowed, &[(2, "b"), (3, "a")]);
-        let elsewhere = Grant { folder: Some("/x".to_owned()), ..rule("a") };
-        assert!(grants.settle(Stand::Rejected, &[rule("a"), elsewhere.clone()], "person"));
-        check(&grants, Stand::Allowed, &[(2, "b")]);
-        check(&grants, Stand::Rejected, &[(4, "a"), (5, "a")]);
-        assert!(grants.settle(Stand::Allowed, &[rule("a")], "person"));
-        assert_eq!(grants.of(Stand::Rejected), [elsewhere], "another folder is another thing");
+        let grants = GrantTable::default();
+        assert!(grants.settle(
+            GrantDecision::Allowed,
+            &[rule("a"), rule("b"), rule("a")],
+            "person"
+        ));
+        check(&grants, GrantDecision::Allowed, &[(2, "b"), (3, "a")]);
+        let elsewhere = GrantScope { folder: Some("/x".to_owned()), ..rule("a") };
+        assert!(grants.settle(GrantDecision::Rejected, &[rule("a"), elsewhere.clone()], "person"));
+        check(&grants, GrantDecision::Allowed, &[(2, "b")]);
+        check(&grants, GrantDecision::Rejected, &[(4, "a"), (5, "a")]);
+        assert!(grants.settle(GrantDecision::Allowed, &[rule("a")], "person"));
+        assert_eq!(
+            grants.of(GrantDecision::Rejected),
+            [elsewhere],
+            "another folder is another thing"
+        );
     }
 
     #[test]
     fn what_is_revoked_is_gone_and_its_id_with_it() {
-        let grants = Grants::default();
-        grants.settle(Stand::Allowed, &[rule("a"), rule("b")], "person");
-        grants.settle(Stand::Rejected, &[rule("c")], "person");
+        let grants = GrantTable::default();
+        grants.settle(GrantDecision::Allowed, &[rule("a"), rule("b")], "person");
+        grants.settle(GrantDecision::Rejected, &[rule("c")], "person");
         assert!(grants.revoke(2) && !grants.revoke(2) && !grants.revoke(99));
-        check(&grants, Stand::Allowed, &[(1, "a")]);
+        check(&grants, GrantDecision::Allowed, &[(1, "a")]);
         assert_eq!(grants.revoke_all(), 2);
-        grants.settle(Stand::Allowed, &[rule("b")], "person");
-        check(&grants, Stand::Allowed, &[(4, "b")]);
-        check(&grants, Stand::Rejected, &[]);
+        grants.settle(GrantDecision::Allowed, &[rule("b")], "person");
+        check(&grants, GrantDecision::Allowed, &[(4, "b")]);
+        check(&grants, GrantDecision::Rejected, &[]);
     }
 
     #[test]
     fn whoever_keeps_them_hears_what_stands_and_can_bring_it_back() {
-        let heard: Arc<Mutex<Vec<Vec<Standing>>>> = Arc::default();
-        let keeper: StandingKeeper = {
+        let heard: Arc<Mutex<Vec<Vec<SavedGrant>>>> = Arc::default();
+        let keeper: GrantStore = {
             let heard = Arc::clone(&heard);
             Arc::new(move |standing| heard.lock().unwrap().push(standing))
         };
         let told = || heard.lock().unwrap().len();
-        let grants = Grants::restored(Vec::new(), Some(Arc::clone(&keeper)));
-        grants.settle(Stand::Allowed, &[rule("a"), rule("b")], "person");
-        grants.settle(Stand::Rejected, &[rule("b"), rule("c")], "person");
+        let grants = GrantTable::restored(Vec::new(), Some(Arc::clone(&keeper)));
+        grants.settle(GrantDecision::Allowed, &[rule("a"), rule("b")], "person");
+        grants.settle(GrantDecision::Rejected, &[rule("b"), rule("c")], "person");
         assert_eq!(told(), 2);
         assert!(!grants.revoke(99));
         assert_eq!(told(), 2, "nothing changed");
         let kept = heard.lock().unwrap().pop().unwrap();
         assert_eq!(kept, grants.standing());
 
-        let restored = Grants::restored(kept.clone(), Some(keeper));
+        let restored = GrantTable::restored(kept.clone(), Some(keeper));
         assert_eq!(restored.standing(), kept);
-        check(&restored, Stand::Allowed, &[(1, "a")]);
-        check(&restored, Stand::Rejected, &[(2, "b"), (3, "c")]);
+        check(&restored, GrantDecision::Allowed, &[(1, "a")]);
+        check(&restored, GrantDecision::Rejected, &[(2, "b"), (3, "c")]);
         assert!(restored.revoke(2));
         assert_eq!(heard.lock().unwrap().pop().unwrap().len(), 2);
         assert_eq!(restored.revoke_all(), 2);
@@ -251,31 +259,35 @@ mod tests {
 
     #[test]
     fn what_is_brought_back_is_bounded_and_never_both() {
-        let one = |number: usize, stand| Standing {
+        let one = |number: usize, stand| SavedGrant {
             stand,
             grant: rule(&number.to_string()),
             time: Timestamp::UNIX_EPOCH,
             by: "person".to_owned(),
         };
-        let many = (0..STANDING_MAX + 5).map(|number| one(number, Stand::Allowed)).collect();
-        let grants = Grants::restored(many, None);
+        let many =
+            (0..STANDING_MAX + 5).map(|number| one(number, GrantDecision::Allowed)).collect();
+        let grants = GrantTable::restored(many, None);
         assert_eq!(grants.standing().len(), STANDING_MAX);
-        assert_eq!(grants.of(Stand::Allowed)[0], rule("5"), "the newest stay");
-        let both = vec![one(1, Stand::Allowed), one(1, Stand::Rejected)];
-        let grants = Grants::restored(both, None);
-        check(&grants, Stand::Allowed, &[]);
-        check(&grants, Stand::Rejected, &[(2, "1")]);
+        assert_eq!(grants.of(GrantDecision::Allowed)[0], rule("5"), "the newest stay");
+        let both = vec![one(1, GrantDecision::Allowed), one(1, GrantDecision::Rejected)];
+        let grants = GrantTable::restored(both, None);
+        check(&grants, GrantDecision::Allowed, &[]);
+        check(&grants, GrantDecision::Rejected, &[(2, "1")]);
     }
 
     #[test]
     fn there_is_room_for_so_many_and_no_more() {
-        let grants = Grants::default();
-        let many: Vec<Grant> = (0..STANDING_MAX).map(|n| rule(&n.to_string())).collect();
+        let grants = GrantTable::default();
+        let many: Vec<GrantScope> = (0..STANDING_MAX).map(|n| rule(&n.to_string())).collect();
         assert!(grants.has_room(STANDING_MAX) && !grants.has_room(STANDING_MAX + 1));
-        assert!(grants.settle(Stand::Allowed, &many, "person"));
+        assert!(grants.settle(GrantDecision::Allowed, &many, "person"));
         assert!(!grants.has_room(1));
-        assert!(!grants.settle(Stand::Rejected, &[rule("0"), rule("new")], "person"));
-        assert_eq!(grants.of(Stand::Allowed).len(), STANDING_MAX, "all or nothing");
-        assert!(grants.settle(Stand::Rejected, &[rule("0")], "person"), "it takes a place it has");
+        assert!(!grants.settle(GrantDecision::Rejected, &[rule("0"), rule("new")], "person"));
+        assert_eq!(grants.of(GrantDecision::Allowed).len(), STANDING_MAX, "all or nothing");
+        assert!(
+            grants.settle(GrantDecision::Rejected, &[rule("0")], "person"),
+            "it takes a place it has"
+        );
     }
 }

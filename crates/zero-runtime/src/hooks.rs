@@ -9,11 +9,11 @@
 //! One that crashes, hangs or answers nonsense has not agreed to anything: the call is denied, unless
 //! settings say otherwise.
 
-mod answer;
-mod files;
-mod run;
-mod say;
-mod time;
+mod hook_answer;
+mod hook_files;
+mod hook_process;
+mod hook_verdict;
+mod time_budget;
 mod tool_pattern;
 
 use std::fmt;
@@ -23,28 +23,28 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
-use zero_core::result::ToolResult;
-use zero_core::shown::quoted;
+use zero_core::sanitize::quoted;
+use zero_core::tool_result::ToolResult;
 use zero_core::{ToolCall, ToolError, ToolName};
 
-pub use self::files::{HOOK_WORDS_MAX, HookFile, HookLook};
-pub(crate) use self::say::{Remarks, Say};
+pub use self::hook_files::{HOOK_WORDS_MAX, HookFile, HookFileReader};
+pub(crate) use self::hook_verdict::{HookRemarks, HookVerdict};
 pub use self::tool_pattern::ToolPattern;
 
-use self::answer::{Before, Ruling};
-use self::run::Trouble;
-use self::time::HookTime;
+use self::hook_answer::{HookRuling, PreHookOutcome};
+use self::hook_process::HookError;
+use self::time_budget::HookTimeBudget;
 use crate::audit::AuditHook;
-use crate::authorize::{self, Asked};
-use crate::bound::json_len;
-use crate::commands::Access;
+use crate::authorization::{self, AuthorizationRequest};
+use crate::call_record::CallRecord;
+use crate::commands::LaunchAccess;
 use crate::dialect::{Dialect, DialectName};
-use crate::host::ToolHost;
-use crate::ledger::Ledger;
-use crate::policy::Decision;
-use crate::redact;
-use crate::registry::Registered;
-use crate::session::Session;
+use crate::host_session::ToolHostSession;
+use crate::policy::PolicyDecision;
+use crate::redaction;
+use crate::registry::RegisteredTool;
+use crate::result_truncation::json_len;
+use crate::tool_host::ToolHost;
 
 /// Hooks of a host that run at the same time; others wait for their turn.
 const RUNNING_MAX: usize = 8;
@@ -53,7 +53,7 @@ const RESULT_BYTES_MAX: usize = 64 * 1024;
 
 /// The hooks of a host, in the order in which they run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Hooks {
+pub struct HookSettings {
     /// Those that have a say before a call.
     pub before: Vec<Hook>,
     /// Those that have a word after it.
@@ -70,9 +70,9 @@ pub struct Hook {
     /// How long it may take.
     pub timeout: Duration,
     /// What it may do at all.
-    pub access: Access,
+    pub access: LaunchAccess,
     /// What becomes of a call when it fails. After a call there is nothing left to decide.
-    pub on_failure: OnFailure,
+    pub on_failure: HookFailureAction,
     /// The files of the workspace that it names, as whoever lets it run has seen them.
     pub files: Vec<HookFile>,
     /// Where it stands, for a person.
@@ -87,7 +87,7 @@ impl Hook {
 
     /// Its words in one line, for a person, without secrets.
     pub fn command(&self) -> String {
-        redact::text(&self.words.join(" ")).into_owned()
+        redaction::text(&self.words.join(" ")).into_owned()
     }
 }
 
@@ -99,7 +99,7 @@ impl fmt::Display for Hook {
 
 /// What becomes of a call when its hook fails.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum OnFailure {
+pub enum HookFailureAction {
     /// It is denied.
     #[default]
     Deny,
@@ -111,12 +111,12 @@ pub enum OnFailure {
 
 /// When a hook runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Event {
+enum HookEvent {
     Before,
     After,
 }
 
-impl Event {
+impl HookEvent {
     /// Stable word for hooks and audit rows.
     fn word(self) -> &'static str {
         match self {
@@ -135,8 +135,8 @@ pub(crate) struct HookSet {
 
 impl HookSet {
     /// `None` where there are none: then nothing is done for them.
-    pub(crate) fn new(hooks: Hooks) -> Option<Self> {
-        let Hooks { before, after } = hooks;
+    pub(crate) fn new(hooks: HookSettings) -> Option<Self> {
+        let HookSettings { before, after } = hooks;
         let shared = |hooks: Vec<Hook>| hooks.into_iter().map(Arc::new).collect();
         (!(before.is_empty() && after.is_empty())).then(|| Self {
             before: shared(before),
@@ -145,10 +145,10 @@ impl HookSet {
         })
     }
 
-    fn of(&self, event: Event, tool: &ToolName) -> Vec<Arc<Hook>> {
+    fn of(&self, event: HookEvent, tool: &ToolName) -> Vec<Arc<Hook>> {
         let all = match event {
-            Event::Before => &self.before,
-            Event::After => &self.after,
+            HookEvent::Before => &self.before,
+            HookEvent::After => &self.after,
         };
         all.iter().filter(|hook| hook.is_for(tool.as_str())).cloned().collect()
     }
@@ -156,20 +156,20 @@ impl HookSet {
 
 /// One tool that is tried for a call.
 #[derive(Clone, Copy)]
-pub(crate) struct Attempt<'a> {
-    pub(crate) session: &'a Session,
-    pub(crate) tool: &'a Registered,
+pub(crate) struct HookAttempt<'a> {
+    pub(crate) session: &'a ToolHostSession,
+    pub(crate) tool: &'a RegisteredTool,
     pub(crate) call: &'a ToolCall,
     pub(crate) cancel: &'a CancellationToken,
 }
 
-impl Attempt<'_> {
+impl HookAttempt<'_> {
     fn name(&self) -> &ToolName {
         &self.tool.tool.spec().name
     }
 
     /// What every hook is told.
-    fn told(&self, event: Event, input: &Value) -> Value {
+    fn told(&self, event: HookEvent, input: &Value) -> Value {
         let workspace = self.session.workspace();
         // Where a command would start, and relative paths begin.
         let cwd = self.session.commands.folder().unwrap_or_else(|| workspace.cwd().to_owned());
@@ -199,13 +199,13 @@ impl ToolHost {
     pub(crate) async fn ask_hooks(
         &self,
         hooks: &HookSet,
-        attempt: Attempt<'_>,
-        asked: &Asked<'_>,
+        attempt: HookAttempt<'_>,
+        asked: &AuthorizationRequest<'_>,
         input: Value,
-        ledger: &mut Ledger<'_>,
-    ) -> Result<Say, ToolError> {
-        let mut say = Say::about(input);
-        let hooks_of_call = hooks.of(Event::Before, attempt.name());
+        ledger: &mut CallRecord<'_>,
+    ) -> Result<HookVerdict, ToolError> {
+        let mut say = HookVerdict::about(input);
+        let hooks_of_call = hooks.of(HookEvent::Before, attempt.name());
         if hooks_of_call.is_empty() {
             return Ok(say);
         }
@@ -214,32 +214,33 @@ impl ToolHost {
             let began = Instant::now();
             let time = &mut say.time;
             let heard = self.heard_before(hooks, attempt, &hook, &say.input, time).await;
-            let note =
-                |said: &str, reason: Option<&str>| noted(&hook, Event::Before, said, reason, began);
+            let note = |said: &str, reason: Option<&str>| {
+                noted(&hook, HookEvent::Before, said, reason, began)
+            };
             let before = match heard {
                 Ok(before) => {
-                    let input = before.input.as_ref().map(redact::value);
+                    let input = before.input.as_ref().map(redaction::value);
                     let note = note(before.word(), before.ruling.reason());
                     ledger.heard(AuditHook { input, ..note });
                     before
                 }
-                Err(Trouble::Failed(why)) => {
+                Err(HookError::Failed(why)) => {
                     tracing::warn!(%hook, %why, "a hook failed");
                     ledger.heard(note("failed", Some(&why)));
-                    Before { ruling: ruling_of_failure(&hook, &why), input: None }
+                    PreHookOutcome { ruling: ruling_of_failure(&hook, &why), input: None }
                 }
-                Err(Trouble::Cancelled) => {
+                Err(HookError::Cancelled) => {
                     ledger.heard(note("cancelled", None));
                     return Err(ToolError::cancelled());
                 }
             };
-            if let Ruling::Deny(reason) = &before.ruling {
+            if let HookRuling::Deny(reason) = &before.ruling {
                 return Err(denied(&hook, reason, asked, decision, ledger));
             }
             if let Some(input) = before.input {
                 say.rewritten(&hook, input);
             }
-            if let Ruling::Ask(reason) = &before.ruling {
+            if let HookRuling::Ask(reason) = &before.ruling {
                 say.ask(&hook, reason);
             }
         }
@@ -249,23 +250,23 @@ impl ToolHost {
     async fn heard_before(
         &self,
         hooks: &HookSet,
-        attempt: Attempt<'_>,
+        attempt: HookAttempt<'_>,
         hook: &Arc<Hook>,
         input: &Value,
-        time: &mut HookTime,
-    ) -> Result<Before, Trouble> {
-        let told = attempt.told(Event::Before, input);
+        time: &mut HookTimeBudget,
+    ) -> Result<PreHookOutcome, HookError> {
+        let told = attempt.told(HookEvent::Before, input);
         let words = self.run_hook(&hooks.turns, attempt, hook, &told, time).await?;
-        let mut before = answer::before(&words).map_err(Trouble::Failed)?;
+        let mut before = hook_answer::before(&words).map_err(HookError::Failed)?;
         if let Some(written) = before.input.take() {
-            let taken = self.taken(attempt.tool, written).map_err(Trouble::Failed)?;
+            let taken = self.taken(attempt.tool, written).map_err(HookError::Failed)?;
             before.input = Some(taken).filter(|taken| taken != input);
         }
         Ok(before)
     }
 
     /// The input that a hook wrote, where the tool takes it.
-    fn taken(&self, tool: &Registered, written: Value) -> Result<Value, String> {
+    fn taken(&self, tool: &RegisteredTool, written: Value) -> Result<Value, String> {
         let most = self.limits.input_bytes_max;
         if json_len(&written) > most.as_usize() {
             return Err(format!("the input it wrote has more than {most}"));
@@ -281,40 +282,41 @@ impl ToolHost {
     pub(crate) async fn tell_hooks(
         &self,
         hooks: &HookSet,
-        attempt: Attempt<'_>,
-        say: &Say,
+        attempt: HookAttempt<'_>,
+        say: &HookVerdict,
         outcome: &Result<ToolResult, ToolError>,
-        ledger: &mut Ledger<'_>,
-    ) -> Remarks {
-        let mut remarks = Remarks::of(&attempt.call.id);
-        let hooks_of_call = hooks.of(Event::After, attempt.name());
+        ledger: &mut CallRecord<'_>,
+    ) -> HookRemarks {
+        let mut remarks = HookRemarks::of(&attempt.call.id);
+        let hooks_of_call = hooks.of(HookEvent::After, attempt.name());
         if hooks_of_call.is_empty() || attempt.cancel.is_cancelled() {
             return remarks;
         }
         let mut time = say.time;
-        let mut told = attempt.told(Event::After, &say.input);
+        let mut told = attempt.told(HookEvent::After, &say.input);
         told["tool_response"] = response(attempt.name(), outcome);
         for hook in hooks_of_call {
             let began = Instant::now();
             let heard = self.run_hook(&hooks.turns, attempt, &hook, &told, &mut time).await;
-            let heard = heard.and_then(|words| answer::after(&words).map_err(Trouble::Failed));
+            let heard =
+                heard.and_then(|words| hook_answer::after(&words).map_err(HookError::Failed));
             let (said, reason) = match heard {
                 Ok(None) => ("nothing", None),
                 Ok(Some(context)) => {
                     remarks.said(&hook, &context);
                     ("remark", Some(context))
                 }
-                Err(Trouble::Failed(why)) => {
+                Err(HookError::Failed(why)) => {
                     tracing::warn!(%hook, %why, "a hook failed");
                     remarks.said(&hook, &format!("(it failed: {why})"));
                     ("failed", Some(why))
                 }
-                Err(Trouble::Cancelled) => {
+                Err(HookError::Cancelled) => {
                     remarks.said(&hook, "(it was stopped, because the call was cancelled)");
                     ("cancelled", None)
                 }
             };
-            let row = noted(&hook, Event::After, said, reason.as_deref(), began);
+            let row = noted(&hook, HookEvent::After, said, reason.as_deref(), began);
             ledger.heard(row);
             if said == "cancelled" {
                 break;
@@ -345,14 +347,14 @@ fn response(tool: &ToolName, outcome: &Result<ToolResult, ToolError>) -> Value {
 }
 
 /// What a hook that failed amounts to.
-fn ruling_of_failure(hook: &Hook, why: &str) -> Ruling {
+fn ruling_of_failure(hook: &Hook, why: &str) -> HookRuling {
     let said = format!("it failed: {why}");
     match hook.on_failure {
-        OnFailure::Deny => Ruling::Deny(format!(
+        HookFailureAction::Deny => HookRuling::Deny(format!(
             "{said}; correct the hook, take it out of the settings, or set its `onFailure` to `ask` or `ignore`"
         )),
-        OnFailure::Ask => Ruling::Ask(said),
-        OnFailure::Ignore => Ruling::Nothing,
+        HookFailureAction::Ask => HookRuling::Ask(said),
+        HookFailureAction::Ignore => HookRuling::Nothing,
     }
 }
 
@@ -360,22 +362,32 @@ fn ruling_of_failure(hook: &Hook, why: &str) -> Ruling {
 fn denied(
     hook: &Hook,
     reason: &str,
-    asked: &Asked<'_>,
-    decision: Decision,
-    ledger: &mut Ledger<'_>,
+    asked: &AuthorizationRequest<'_>,
+    decision: PolicyDecision,
+    ledger: &mut CallRecord<'_>,
 ) -> ToolError {
-    let decision = say::denying(hook, reason, decision);
+    let decision = hook_verdict::denying(hook, reason, decision);
     ledger.judged(&decision);
-    authorize::denied_by_hook(asked, &decision, &format!("{hook}: {}", say::text(reason)))
+    authorization::denied_by_hook(
+        asked,
+        &decision,
+        &format!("{hook}: {}", hook_verdict::text(reason)),
+    )
 }
 
-fn noted(hook: &Hook, event: Event, said: &str, reason: Option<&str>, began: Instant) -> AuditHook {
+fn noted(
+    hook: &Hook,
+    event: HookEvent,
+    said: &str,
+    reason: Option<&str>,
+    began: Instant,
+) -> AuditHook {
     AuditHook {
         event: event.word().to_owned(),
-        hook: redact::short_text(&hook.command()),
-        source: redact::short_text(&hook.written_at),
+        hook: redaction::short_text(&hook.command()),
+        source: redaction::short_text(&hook.written_at),
         said: said.to_owned(),
-        reason: reason.map(redact::short_text),
+        reason: reason.map(redaction::short_text),
         input: None,
         duration_us: u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX),
     }

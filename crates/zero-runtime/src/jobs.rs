@@ -3,33 +3,35 @@
 //! What was not read yet is kept up to a bound, and all of it in a file.
 
 mod job;
-mod unread;
-mod watched;
+mod monitored_command;
+mod unread_output;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use zero_core::{Reason, ToolError};
+use zero_core::{ErrorReason, ToolError};
 
-pub(crate) use self::job::Candidate;
+pub(crate) use self::job::JobCandidate;
 pub use self::job::{Job, JobStatus};
-pub(crate) use self::unread::begun_character;
-pub use self::unread::{BYTES_MAX as UNREAD_BYTES_MAX, Piece};
-pub(crate) use self::watched::{Input, KeepUnread, Watched, Watching};
+pub(crate) use self::monitored_command::{
+    CommandInput, MonitorOptions, MonitoredCommand, UnreadRetention,
+};
+pub(crate) use self::unread_output::begun_character;
+pub use self::unread_output::{BYTES_MAX as UNREAD_BYTES_MAX, OutputChunk};
 
 /// Jobs of a session, ended ones that were not read yet among them.
 pub const JOBS_MAX: usize = 16;
 
 /// The jobs of a session.
 #[derive(Debug, Default)]
-pub struct Jobs {
+pub struct JobTable {
     known: Mutex<Vec<Arc<Job>>>,
     /// Jobs that are about to start.
     starting: AtomicUsize,
     started: AtomicUsize,
 }
 
-impl Jobs {
+impl JobTable {
     /// The job with that id.
     pub fn get(&self, id: &str) -> Result<Arc<Job>, ToolError> {
         let known = self.lock();
@@ -40,7 +42,7 @@ impl Jobs {
                 [] => "there are no jobs".to_owned(),
                 ids => format!("the jobs are {}", ids.join(", ")),
             };
-            ToolError::not_found(Reason::Io, format!("there is no job `{shown}`; {hint}"))
+            ToolError::not_found(ErrorReason::Io, format!("there is no job `{shown}`; {hint}"))
                 .with("job_id", shown)
         })
     }
@@ -51,7 +53,7 @@ impl Jobs {
     }
 
     /// Keeps a place for one more. An ended job makes room.
-    pub(crate) fn reserve(&self) -> Result<Place<'_>, ToolError> {
+    pub(crate) fn reserve(&self) -> Result<JobSlot<'_>, ToolError> {
         let mut known = self.lock();
         if known.len() + self.starting.load(Ordering::Relaxed) >= JOBS_MAX
             && let Some(ended) = most_forgettable(&known)
@@ -62,13 +64,13 @@ impl Jobs {
             let message = format!(
                 "{JOBS_MAX} jobs are running, and no more may; end one with BashKill, or wait for one to end"
             );
-            return Err(ToolError::failed(Reason::ResourceExhausted, message)
+            return Err(ToolError::failed(ErrorReason::ResourceExhausted, message)
                 .with("limit", "jobs")
                 .with("allowed", JOBS_MAX)
                 .with("used", JOBS_MAX));
         }
         self.starting.fetch_add(1, Ordering::Relaxed);
-        Ok(Place { jobs: self })
+        Ok(JobSlot { jobs: self })
     }
 
     /// Forgets all of them.
@@ -89,13 +91,13 @@ fn most_forgettable(known: &[Arc<Job>]) -> Option<usize> {
 }
 
 /// A place for a job that is about to start.
-pub(crate) struct Place<'a> {
-    jobs: &'a Jobs,
+pub(crate) struct JobSlot<'a> {
+    jobs: &'a JobTable,
 }
 
-impl Place<'_> {
+impl JobSlot<'_> {
     /// Lets a command be a job.
-    pub(crate) fn fill(self, candidate: Candidate) -> Arc<Job> {
+    pub(crate) fn fill(self, candidate: JobCandidate) -> Arc<Job> {
         let number = self.jobs.started.fetch_add(1, Ordering::Relaxed) + 1;
         let job = Arc::new(Job::new(format!("job_{number}"), candidate));
         self.jobs.lock().push(Arc::clone(&job));
@@ -103,7 +105,7 @@ impl Place<'_> {
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for JobSlot<'_> {
     fn drop(&mut self) {
         self.jobs.starting.fetch_sub(1, Ordering::Relaxed);
     }

@@ -2,7 +2,7 @@
 //!
 //! `resolve → validate → describe → effects → authorize → admit → execute → bound → record →
 //! deliver`, in that order, always: see [`pipeline`]. Faces arrive at [`ToolHost::call`] with a
-//! [`zero_core::ToolCall`] and leave with a [`Report`]. No other road leads to a tool, which is
+//! [`zero_core::ToolCall`] and leave with a [`CallReport`]. No other road leads to a tool, which is
 //! what lets a security property be stated once and tested once.
 //!
 //! Not here: the tools themselves, rule syntax, files and the kernel, any protocol.
@@ -10,72 +10,75 @@
 pub mod admission;
 pub mod approver;
 pub mod audit;
-mod authorize;
-pub mod bound;
-pub mod breaker;
-pub mod buffers;
+mod authorization;
+pub mod call_context;
+mod call_record;
+pub mod circuit_breaker;
 pub mod commands;
-mod companions;
-pub mod context;
-pub mod detached;
+pub mod detached_thread;
 pub mod dialect;
 pub mod editor;
+pub mod editor_buffers;
 pub mod egress;
 pub mod elicitation;
-pub mod execute;
+pub mod execution;
+pub mod failed_plan;
 pub mod grants;
 pub mod hooks;
-pub mod host;
+mod host_extensions;
+pub mod host_session;
 pub mod jobs;
-mod ledger;
-pub mod lines;
-pub mod machine;
-pub mod memory;
+pub mod line_reader;
+pub mod local_machine;
 pub mod metrics;
-pub mod nearest;
+pub mod name_suggestions;
+pub mod notes;
 pub mod observer;
-mod particulars;
 pub mod pipeline;
 pub mod policy;
-pub mod reader;
-pub mod redact;
+pub mod redaction;
 pub mod registry;
+pub mod result_truncation;
 pub mod rule_policy;
 pub mod schema;
 pub mod seen_files;
 pub mod services;
-pub mod session;
 mod spill_folder;
 pub mod stdio;
+pub mod text_reader;
 pub mod tool;
-pub mod unsettled;
+pub mod tool_host;
+mod tool_notes;
 pub mod web;
 
-pub use approver::{Answer, AnswerOption, Approver, PendingAnswer, Question};
-pub use buffers::Changed;
+pub use approver::{AnswerOption, ApprovalAnswer, ApprovalQuestion, Approver, PendingAnswer};
+pub use call_context::CallContext;
 pub use commands::{
-    CommandNetwork, CommandOutcome, CommandRequest, CommandSettings, EndFolder, OnTimeout, Ran,
-    Settled, Streams, TakenAway, Trial,
+    CommandDisposition, CommandNetwork, CommandOutcome, CommandRequest, CommandSettings,
+    QuarantinedFile, SandboxProbeReport, ShellEndFolder, StreamMode, TimeoutAction, WatchReport,
 };
-pub use context::CallContext;
 pub use dialect::{Dialect, DialectName};
-pub use editor::{Editor, Written};
-pub use egress::{Egress, EgressConfig, Internet};
-pub use elicitation::{Elicitation, ElicitationAnswer, Elicitor, Wanted};
-pub use grants::{Stand, Standing, StandingAnswer, StandingKeeper};
-pub use hooks::{HOOK_WORDS_MAX, Hook, HookFile, HookLook, Hooks, OnFailure, ToolPattern};
-pub use host::{HostConfig, ToolHost};
-pub use machine::Machine;
-pub use observer::{CallEvent, Observer};
-pub use particulars::{Bound, Particulars};
-pub use pipeline::{Outcome, Report};
-pub use policy::{
-    Decision, DeniedFiles, Grant, JudgedEffect, Policy, PolicyRequest, RiskPolicy, Verdict,
+pub use editor::{Editor, EditorWriteOutcome};
+pub use editor_buffers::TextChange;
+pub use egress::{EgressConfig, EgressProxy, ResolverConfig};
+pub use elicitation::{Elicitation, ElicitationAnswer, ElicitationMode, Elicitor};
+pub use grants::{GrantDecision, GrantStore, SavedGrant, SessionGrant};
+pub use hooks::{
+    HOOK_WORDS_MAX, Hook, HookFailureAction, HookFile, HookFileReader, HookSettings, ToolPattern,
 };
-pub use reader::{Reader, Readers, Reading};
-pub use registry::{Registry, RegistryChange, Shown};
+pub use host_session::{ToolHostSession, ToolHostSessionConfig};
+pub use local_machine::LocalMachine;
+pub use observer::{CallEvent, CallEventObserver};
+pub use pipeline::{CallOutcome, CallReport};
+pub use policy::{
+    DeniedFiles, EffectDecision, GrantScope, Policy, PolicyDecision, PolicyRequest, RiskPolicy,
+    Verdict,
+};
+pub use registry::{RegistryChange, ToolRegistry, ToolVisibility};
 pub use rule_policy::RulePolicy;
-pub use services::{Access, Service, ServiceRequest, Services};
-pub use session::{Session, SessionConfig};
-pub use tool::{About, AnyTool, Description, Tool, ToolReply, erase};
-pub use web::{CallWeb, NetworkGuard};
+pub use services::{LaunchAccess, ServiceHandle, ServiceLauncher, ServiceRequest};
+pub use text_reader::{ReadingRequest, TextReader, TextReaderProvider};
+pub use tool::{AnyTool, CallDescription, Tool, ToolInfo, ToolReply, erase};
+pub use tool_host::{ToolHost, ToolHostConfig};
+pub use tool_notes::{ToolBound, ToolNotes};
+pub use web::{CallWebAccess, NetworkGuard};

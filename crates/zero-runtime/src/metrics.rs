@@ -18,7 +18,7 @@ const BUCKETS: usize = 272;
 
 /// How a call ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Status {
+pub enum CallStatus {
     /// With a result.
     Ok,
     /// With an error of the tool or its input.
@@ -33,7 +33,7 @@ pub enum Status {
     Panic,
 }
 
-impl Status {
+impl CallStatus {
     /// Stable word for audit rows and metrics.
     pub fn word(self) -> &'static str {
         match self {
@@ -56,11 +56,11 @@ impl Status {
 
 /// One finished call, as it is counted.
 #[derive(Clone, Copy, Debug)]
-pub struct Sample<'a> {
+pub struct CallSample<'a> {
     /// The tool, canonically where it is known.
     pub tool: &'a str,
     /// How it ended.
-    pub status: Status,
+    pub status: CallStatus,
     /// The kind of its error, if it had one.
     pub error_type: Option<ErrorType>,
     /// How long it took, waiting included.
@@ -95,14 +95,14 @@ pub struct ToolStats {
     /// The slowest call, in microseconds.
     pub duration_us_max: u64,
     #[serde(skip)]
-    buckets: Buckets,
+    buckets: DurationBuckets,
 }
 
 /// How many calls took how long.
 #[derive(Clone, Debug)]
-struct Buckets([u64; BUCKETS]);
+struct DurationBuckets([u64; BUCKETS]);
 
-impl Default for Buckets {
+impl Default for DurationBuckets {
     fn default() -> Self {
         Self([0; BUCKETS])
     }
@@ -128,15 +128,15 @@ fn bounds_of(bucket: usize) -> (u64, u64) {
 }
 
 impl ToolStats {
-    fn add(&mut self, sample: &Sample<'_>) {
+    fn add(&mut self, sample: &CallSample<'_>) {
         self.calls += 1;
         match sample.status {
-            Status::Ok => self.ok += 1,
-            Status::Error => {}
-            Status::Denied => self.denied += 1,
-            Status::Cancelled => self.cancelled += 1,
-            Status::Timeout => self.timeouts += 1,
-            Status::Panic => self.panics += 1,
+            CallStatus::Ok => self.ok += 1,
+            CallStatus::Error => {}
+            CallStatus::Denied => self.denied += 1,
+            CallStatus::Cancelled => self.cancelled += 1,
+            CallStatus::Timeout => self.timeouts += 1,
+            CallStatus::Panic => self.panics += 1,
         }
         if let Some(error_type) = sample.error_type {
             *self.errors.entry(error_type.word()).or_default() += 1;
@@ -194,13 +194,13 @@ impl ToolStats {
 
 /// Counters of a host.
 #[derive(Debug, Default)]
-pub struct Metrics {
+pub struct CallMetrics {
     tools: Mutex<BTreeMap<String, ToolStats>>,
 }
 
-impl Metrics {
+impl CallMetrics {
     /// Counts a finished call.
-    pub fn count(&self, sample: &Sample<'_>) {
+    pub fn count(&self, sample: &CallSample<'_>) {
         let mut tools = self.tools.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(stats) = tools.get_mut(sample.tool) {
             return stats.add(sample);
@@ -221,15 +221,21 @@ mod tests {
 
     #[test]
     fn calls_are_counted_by_how_they_ended() {
-        let metrics = Metrics::default();
+        let metrics = CallMetrics::default();
         for (status, error_type, micros) in [
-            (Status::Ok, None, 3),
-            (Status::Ok, None, 900),
-            (Status::Timeout, Some(ErrorType::Timeout), 30_000_000),
-            (Status::Denied, Some(ErrorType::PermissionDenied), 1),
+            (CallStatus::Ok, None, 3),
+            (CallStatus::Ok, None, 900),
+            (CallStatus::Timeout, Some(ErrorType::Timeout), 30_000_000),
+            (CallStatus::Denied, Some(ErrorType::PermissionDenied), 1),
         ] {
             let duration = Duration::from_micros(micros);
-            metrics.count(&Sample { tool: "Read", status, error_type, duration, queue_depth: 2 });
+            metrics.count(&CallSample {
+                tool: "Read",
+                status,
+                error_type,
+                duration,
+                queue_depth: 2,
+            });
         }
         let stats = &metrics.tools()["Read"];
         assert_eq!((stats.calls, stats.ok, stats.timeouts, stats.denied), (4, 2, 1, 1));
@@ -242,11 +248,11 @@ mod tests {
     /// What is said of calls that took so long, and how far that may be from the truth.
     #[track_caller]
     fn check_quantile(micros: &[u64], share: f64, expected: u64, tolerance: u64) {
-        let metrics = Metrics::default();
+        let metrics = CallMetrics::default();
         for micros in micros {
             let duration = Duration::from_micros(*micros);
-            let (status, error_type, queue_depth) = (Status::Ok, None, 0);
-            metrics.count(&Sample { tool: "t", status, error_type, duration, queue_depth });
+            let (status, error_type, queue_depth) = (CallStatus::Ok, None, 0);
+            metrics.count(&CallSample { tool: "t", status, error_type, duration, queue_depth });
         }
         let said = metrics.tools()["t"].quantile(share).as_micros() as u64;
         assert!(said.abs_diff(expected) <= tolerance, "{said} is not near {expected}");
@@ -267,11 +273,11 @@ mod tests {
 
     #[test]
     fn calls_within_a_limit_are_counted_by_whole_buckets() {
-        let metrics = Metrics::default();
+        let metrics = CallMetrics::default();
         for micros in [3, 900, 30_000_000] {
             let duration = Duration::from_micros(micros);
-            let (status, error_type, queue_depth) = (Status::Ok, None, 0);
-            metrics.count(&Sample { tool: "t", status, error_type, duration, queue_depth });
+            let (status, error_type, queue_depth) = (CallStatus::Ok, None, 0);
+            metrics.count(&CallSample { tool: "t", status, error_type, duration, queue_depth });
         }
         let stats = &metrics.tools()["t"];
         let within = |micros| stats.within(Duration::from_micros(micros));
@@ -290,13 +296,13 @@ mod tests {
 
     #[test]
     fn strange_names_do_not_grow_without_bound() {
-        let metrics = Metrics::default();
+        let metrics = CallMetrics::default();
         for n in 0..TOOLS_MAX + 50 {
             let tool = format!("t{n}");
             let duration = Duration::ZERO;
-            metrics.count(&Sample {
+            metrics.count(&CallSample {
                 tool: &tool,
-                status: Status::Ok,
+                status: CallStatus::Ok,
                 error_type: None,
                 duration,
                 queue_depth: 0,

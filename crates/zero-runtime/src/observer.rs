@@ -1,6 +1,6 @@
 //! Who watches calls while they run.
 
-use zero_core::{CallId, Kind, Location, ToolName};
+use zero_core::{CallId, FileLocation, ToolKind, ToolName};
 
 /// One thing that happened to a call. `Ended` comes exactly once, and last.
 #[derive(Clone, Debug)]
@@ -14,9 +14,9 @@ pub enum CallEvent {
         /// What it will do.
         title: String,
         /// How to picture it.
-        kind: Kind,
+        kind: ToolKind,
         /// Places it is about.
-        locations: Vec<Location>,
+        locations: Vec<FileLocation>,
     },
     /// It was allowed, has a place, and runs.
     Started {
@@ -48,11 +48,11 @@ pub enum CallEvent {
 }
 
 /// Watches calls. Must return at once: it is called from the path of the call.
-pub trait Observer: Send + Sync {
+pub trait CallEventObserver: Send + Sync {
     /// Something happened.
     fn event(&self, event: &CallEvent);
 
-    /// Whether it wants [`CallEvent::Output`], which is not made for nobody.
+    /// Whether it wants [`CallEvent::SampleOutput`], which is not made for nobody.
     fn hears_output(&self) -> bool {
         false
     }

@@ -3,7 +3,7 @@
 //!
 //! [`ToolHost::call`] is the only way to a tool. Each step can end the call; whatever ends it, and
 //! even if the caller simply goes away, one audit row is written, one sample is counted and one
-//! `Ended` event is sent: [`Ledger`] does that when it is dropped.
+//! `Ended` event is sent: [`CallRecord`] does that when it is dropped.
 
 use std::sync::Arc;
 
@@ -11,81 +11,81 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 use zero_core::{
-    ByteSize, Effect, Effects, ErrorType, Execution, Reason, TimeoutClass, ToolCall, ToolError,
-    ToolName, ToolResult, ToolSpec,
+    ByteSize, CommandExecution, Effect, Effects, ErrorReason, ErrorType, TimeoutClass, ToolCall,
+    ToolError, ToolName, ToolResult, ToolSpec,
 };
 
 use crate::audit;
-use crate::authorize::Asked;
-use crate::bound::{bound, json_len};
-use crate::breaker::Health;
-use crate::commands::{CallCommands, Launcher};
-use crate::context::{CallContext, Parts};
-use crate::dialect::{Dialect, Rendered};
-use crate::execute::{self, Terms, guarded};
-use crate::hooks::{Attempt, Say};
-use crate::host::ToolHost;
-use crate::ledger::Ledger;
-use crate::registry::Registered;
-use crate::session::Session;
-use crate::tool::{AnyPlan, Description};
-use crate::unsettled::{self, Unsettled};
+use crate::authorization::AuthorizationRequest;
+use crate::call_context::{CallContext, CallContextParts};
+use crate::call_record::CallRecord;
+use crate::circuit_breaker::ToolHealth;
+use crate::commands::{CallCommands, CommandLauncher};
+use crate::dialect::{Dialect, RenderedResult};
+use crate::execution::{self, ExecutionLimits, guarded};
+use crate::failed_plan::{self, FailedPlan};
+use crate::hooks::{HookAttempt, HookVerdict};
+use crate::host_session::ToolHostSession;
+use crate::registry::RegisteredTool;
+use crate::result_truncation::{bound, json_len};
+use crate::tool::{AnyPlan, CallDescription};
+use crate::tool_host::ToolHost;
 
 /// Stand-ins tried after each other when tools fail by themselves.
 const FALLBACKS_MAX: usize = 2;
 
 /// A result in the caller's dialect, with the canonical one it was made from.
 #[derive(Debug)]
-pub struct Outcome {
+pub struct CallOutcome {
     /// The canonical result.
     pub result: ToolResult,
     /// The result as the caller's dialect writes it.
-    pub rendered: Rendered,
+    pub rendered: RenderedResult,
 }
 
 /// What became of a call.
 #[derive(Debug)]
-pub struct Report {
+pub struct CallReport {
     /// The tool by its canonical name, where one was found.
     pub tool: Option<ToolName>,
     /// What it was to do, where it came so far.
     pub title: Option<String>,
     /// The result, or why there is none.
-    pub outcome: Result<Outcome, ToolError>,
+    pub outcome: Result<CallOutcome, ToolError>,
 }
 
 impl ToolHost {
     /// Makes a call. This is the only way to a tool.
     pub async fn call(
         &self,
-        session: &Session,
+        session: &ToolHostSession,
         dialect: &Dialect,
         call: ToolCall,
         cancel: &CancellationToken,
-    ) -> Report {
-        let mut ledger = Ledger::new(self, session, dialect, &call);
+    ) -> CallReport {
+        let mut ledger = CallRecord::new(self, session, dialect, &call);
         let (asked, span) = (call.tool.clone(), ledger.span.clone());
         let outcome = async {
             self.audit.ready(ledger.row.time).map_err(|error| audit::unwritable(&error))?;
             let result = self.walk(session, dialect, call, cancel, &mut ledger).await?;
             let rendered = dialect.render(&asked, &result);
-            Ok(Outcome { result, rendered })
+            Ok(CallOutcome { result, rendered })
         }
         .instrument(span)
         .await
         .map_err(|error: ToolError| error.for_tool(&asked));
         ledger.settle(outcome.as_ref().err());
-        Report { tool: ledger.tool.take(), title: ledger.row.title.take(), outcome }
+        CallReport { tool: ledger.tool.take(), title: ledger.row.title.take(), outcome }
     }
 
     /// The steps up to a bounded result.
     async fn walk(
         &self,
-        session: &Session,
+        session: &ToolHostSession,
         dialect: &Dialect,
         call: ToolCall,
         cancel: &CancellationToken,
-        ledger: &mut Ledger<'_>,
+        ledger: &mut CallRecord<'_>,
     ) -> Result<ToolResult, ToolError> {
         let mut tool = self.resolve(dialect, &call.tool)?;
         ledger.resolved(&tool.tool.spec().name);
@@ -96,7 +96,7 @@ impl ToolHost {
             let spare = spec.fallback.as_ref().and_then(|name| self.registry.get(name.as_str()));
             let spare = spare.filter(|_| fallbacks < FALLBACKS_MAX);
             let kept = spare.as_ref().map(|_| input.clone());
-            let attempt = Attempt { session, tool: &tool, call: &call, cancel };
+            let attempt = HookAttempt { session, tool: &tool, call: &call, cancel };
             let outcome = self.attempt(attempt, input, ledger).await;
             match (outcome, spare, kept) {
                 (Err(error), Some(spare), Some(kept)) if calls_for_fallback(&error) => {
@@ -113,18 +113,21 @@ impl ToolHost {
     }
 
     /// Step 1: the tool the caller means.
-    fn resolve(&self, dialect: &Dialect, name: &str) -> Result<Arc<Registered>, ToolError> {
+    fn resolve(&self, dialect: &Dialect, name: &str) -> Result<Arc<RegisteredTool>, ToolError> {
         dialect.resolve(&self.registry, name).ok_or_else(|| {
             let names = dialect.names(&self.registry);
-            let near = crate::nearest::nearest(name, names.iter().map(String::as_str), 3);
+            let near = crate::name_suggestions::nearest(name, names.iter().map(String::as_str), 3);
             let hint = match &near[..] {
                 [] => format!("known are {}", names.join(", ")),
                 near => format!("did you mean {}?", near.join(", ")),
             };
             let shown: String =
                 name.chars().take(ToolName::LEN_MAX).flat_map(char::escape_debug).collect();
-            ToolError::not_found(Reason::UnknownTool, format!("there is no tool `{shown}`; {hint}"))
-                .with("nearest", near)
+            ToolError::not_found(
+                ErrorReason::UnknownTool,
+                format!("there is no tool `{shown}`; {hint}"),
+            )
+            .with("nearest", near)
         })
     }
 
@@ -132,14 +135,14 @@ impl ToolHost {
     fn validate(
         &self,
         dialect: &Dialect,
-        tool: &Registered,
+        tool: &RegisteredTool,
         call: &ToolCall,
     ) -> Result<Value, ToolError> {
         let (size, most) = (json_len(&call.input), self.limits.input_bytes_max);
         if size > most.as_usize() {
             let message =
                 format!("the input has {}, more than {most}", ByteSize::bytes(size as u64));
-            return Err(ToolError::invalid(Reason::TooLarge, message));
+            return Err(ToolError::invalid(ErrorReason::TooLarge, message));
         }
         dialect
             .to_canonical(&call.tool, tool, call.input.clone())
@@ -149,19 +152,21 @@ impl ToolHost {
     /// Steps 3 to 8 for one tool, with the hooks that are for it.
     async fn attempt(
         &self,
-        attempt: Attempt<'_>,
+        attempt: HookAttempt<'_>,
         input: Value,
-        ledger: &mut Ledger<'_>,
+        ledger: &mut CallRecord<'_>,
     ) -> Result<ToolResult, ToolError> {
         let spec = attempt.tool.tool.spec();
         self.breakers.check(&spec.name)?;
-        let mut probe = Probe { host: self, tool: &spec.name, health: Health::Unknown };
+        let mut probe = BreakerProbe { host: self, tool: &spec.name, health: ToolHealth::Unknown };
         let hooks = self.hooks_for(&spec.name).map(|hooks| (hooks, input.clone()));
         let planned = self.plan(attempt, input, &mut probe, ledger)?;
         let Some((hooks, input)) = hooks else {
-            return self.perform(attempt, &planned, &Say::default(), &mut probe, ledger).await;
+            return self
+                .perform(attempt, &planned, &HookVerdict::default(), &mut probe, ledger)
+                .await;
         };
-        let unsaid = Say::default();
+        let unsaid = HookVerdict::default();
         let asked = planned.asked(spec, &unsaid);
         let say = self.ask_hooks(hooks, attempt, &asked, input, ledger).await?;
         // What a hook wrote is planned and judged like anything else.
@@ -179,43 +184,43 @@ impl ToolHost {
     /// Steps 3 and 4: what the call will do, said before anybody decides.
     fn plan(
         &self,
-        attempt: Attempt<'_>,
+        attempt: HookAttempt<'_>,
         input: Value,
-        probe: &mut Probe<'_>,
-        ledger: &mut Ledger<'_>,
-    ) -> Result<Planned, ToolError> {
-        let Attempt { session, tool, .. } = attempt;
-        let written = unsettled::written(&input);
+        probe: &mut BreakerProbe<'_>,
+        ledger: &mut CallRecord<'_>,
+    ) -> Result<PipelineCall, ToolError> {
+        let HookAttempt { session, tool, .. } = attempt;
+        let written = failed_plan::written(&input);
         let folder = session.commands.folder();
         let planned = guarded(|| tool.tool.plan_in(input, session.workspace(), folder.as_deref()));
         let plan = planned.or_else(|error| {
             probe.learn(&error);
             let written = written.as_deref();
-            let failed = Unsettled::new(&*tool.tool, written, session.workspace(), error)?;
+            let failed = FailedPlan::new(&*tool.tool, written, session.workspace(), error)?;
             Ok::<Box<dyn AnyPlan>, ToolError>(Box::new(failed))
         })?;
         let (description, effects) = guarded(|| Ok((plan.describe(), plan.effects())))
             .inspect_err(|error| probe.learn(error))?;
         ledger.described(tool, &description, &effects);
-        Ok(Planned { plan, description, effects })
+        Ok(PipelineCall { plan, description, effects })
     }
 
     /// Steps 5 to 8.
     async fn perform(
         &self,
-        attempt: Attempt<'_>,
-        planned: &Planned,
-        say: &Say,
-        probe: &mut Probe<'_>,
-        ledger: &mut Ledger<'_>,
+        attempt: HookAttempt<'_>,
+        planned: &PipelineCall,
+        say: &HookVerdict,
+        probe: &mut BreakerProbe<'_>,
+        ledger: &mut CallRecord<'_>,
     ) -> Result<ToolResult, ToolError> {
-        let Attempt { session, tool, call, cancel } = attempt;
+        let HookAttempt { session, tool, call, cancel } = attempt;
         let spec = tool.tool.spec();
-        let Planned { plan, effects, .. } = planned;
+        let PipelineCall { plan, effects, .. } = planned;
         let effects_change_files =
             effects.iter().any(|effect| matches!(effect, Effect::Write(_) | Effect::Delete(_)));
         let commands = CallCommands {
-            launcher: Launcher::new(
+            launcher: CommandLauncher::new(
                 &self.commands,
                 &session.commands,
                 &self.policy,
@@ -228,7 +233,7 @@ impl ToolHost {
         };
         let stop = cancel.child_token();
         let context = |permit, commands| {
-            CallContext::new(Parts {
+            CallContext::new(CallContextParts {
                 call: call.id.clone(),
                 tool: spec.name.clone(),
                 workspace: session.workspace().clone(),
@@ -256,7 +261,7 @@ impl ToolHost {
         let longest = plan.deadline().unwrap_or(usual);
         let permit = self.admission.admit(&session.lane, cancel, longest).await?;
         ledger.started();
-        let terms = Terms {
+        let terms = ExecutionLimits {
             deadline: call.timeout.map_or(longest, |timeout| timeout.min(longest)),
             attempts_max: if spec.idempotent { self.limits.attempts_max } else { 1 },
             stop_grace: self.limits.stop_grace,
@@ -265,12 +270,12 @@ impl ToolHost {
             self.recover();
         }
         let limits = commands.launcher.limits.raised(&leave.limits);
-        let launcher = Launcher { limits, hosts: leave.hosts.into(), ..commands.launcher };
+        let launcher = CommandLauncher { limits, hosts: leave.hosts.into(), ..commands.launcher };
         let cx = context(Some(permit), CallCommands { launcher, ..commands });
-        let (outcome, attempts) = execute::run(&**plan, &cx, cancel, &stop, terms).await;
+        let (outcome, attempts) = execution::run(&**plan, &cx, cancel, &stop, terms).await;
         ledger.row.attempts = (attempts > 1).then_some(attempts);
         match &outcome {
-            Ok(_) => probe.health = Health::Well,
+            Ok(_) => probe.health = ToolHealth::Well,
             // A command that takes long says nothing about the tool.
             Err(error) if is_slow_command(spec, error) => {}
             Err(error) => probe.learn(error),
@@ -286,21 +291,21 @@ impl ToolHost {
 }
 
 /// A call that wants to run, and what it will do.
-struct Planned {
+struct PipelineCall {
     plan: Box<dyn AnyPlan>,
-    description: Description,
+    description: CallDescription,
     effects: Effects,
 }
 
-impl Planned {
-    fn asked<'a>(&'a self, spec: &'a ToolSpec, say: &'a Say) -> Asked<'a> {
+impl PipelineCall {
+    fn asked<'a>(&'a self, spec: &'a ToolSpec, say: &'a HookVerdict) -> AuthorizationRequest<'a> {
         let Self { plan, description, effects } = self;
-        Asked { spec, plan: &**plan, title: &description.title, effects, say }
+        AuthorizationRequest { spec, plan: &**plan, title: &description.title, effects, say }
     }
 }
 
 /// The commands among the effects of a call: the only ones it may run.
-fn executions(effects: &[Effect]) -> Arc<[Execution]> {
+fn executions(effects: &[Effect]) -> Arc<[CommandExecution]> {
     let execution = |effect: &Effect| match effect {
         Effect::Exec(execution) => Some(execution.clone()),
         _ => None,
@@ -314,23 +319,24 @@ fn is_slow_command(spec: &ToolSpec, error: &ToolError) -> bool {
 
 /// A stand-in helps when the tool is unwell, not when its input is wrong.
 fn calls_for_fallback(error: &ToolError) -> bool {
-    error.blames_the_tool() || error.reason() == Some(Reason::CircuitOpen)
+    error.blames_the_tool() || error.reason() == Some(ErrorReason::CircuitOpen)
 }
 
 /// Tells the breaker how a call ended, also when the caller goes away in the middle.
-struct Probe<'a> {
+struct BreakerProbe<'a> {
     host: &'a ToolHost,
     tool: &'a ToolName,
-    health: Health,
+    health: ToolHealth,
 }
 
-impl Probe<'_> {
+impl BreakerProbe<'_> {
     fn learn(&mut self, error: &ToolError) {
-        self.health = if error.blames_the_tool() { Health::Unwell } else { Health::Unknown };
+        self.health =
+            if error.blames_the_tool() { ToolHealth::Unwell } else { ToolHealth::Unknown };
     }
 }
 
-impl Drop for Probe<'_> {
+impl Drop for BreakerProbe<'_> {
     fn drop(&mut self) {
         self.host.breakers.learn(self.tool, self.health);
     }

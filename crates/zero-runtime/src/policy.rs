@@ -3,11 +3,14 @@
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
-use zero_core::{CommandLimitChange, Effect, Risk, ToolSpec};
-use zero_policy::Mode;
+use zero_core::{CommandLimitChange, Effect, RiskLevel, ToolSpec};
+use zero_policy::PermissionMode;
 use zero_sandbox::Workspace;
 
-pub use zero_policy::{Decision, Grant, JudgedEffect, Permit, Reach, Refusal, Verdict};
+pub use zero_policy::{
+    ConnectDeniedError, ConnectPermission, ConnectRequest, EffectDecision, GrantScope,
+    PolicyDecision, Verdict,
+};
 
 /// What a policy looks at.
 #[derive(Clone, Copy, Debug)]
@@ -19,15 +22,15 @@ pub struct PolicyRequest<'a> {
     /// The folders it works in, as its session sees them.
     pub workspace: &'a Workspace,
     /// What a person allowed for the rest of the session.
-    pub grants: &'a [Grant],
+    pub grants: &'a [GrantScope],
     /// The mode of the session, where it has one of its own.
-    pub mode: Option<Mode>,
+    pub mode: Option<PermissionMode>,
 }
 
 /// Judges calls on their effects.
 pub trait Policy: Send + Sync {
     /// Judges one call.
-    fn decide(&self, request: PolicyRequest<'_>) -> Decision;
+    fn decide(&self, request: PolicyRequest<'_>) -> PolicyDecision;
 
     /// Whether something met on the way, in a search or a listing, may be read by `tool`: true
     /// unless a rule denies it. `written` is the path as the caller would write it, `canonical`
@@ -58,20 +61,27 @@ pub trait Policy: Send + Sync {
     }
 
     /// Whether a confined command may connect to a host, where nobody can be asked.
-    fn may_reach(&self, _reach: Reach<'_>) -> Result<Permit, Refusal> {
-        Err(Refusal::NoRule)
+    fn may_reach(
+        &self,
+        _reach: ConnectRequest<'_>,
+    ) -> Result<ConnectPermission, ConnectDeniedError> {
+        Err(ConnectDeniedError::NoRule)
     }
 
     /// Whether [`Policy::may_reach`] can say yes to anything, with these grants and no hosts that
     /// settings list; lets commands go without a network where it cannot.
-    fn reaches_any(&self, _grants: &[Grant]) -> bool {
+    fn reaches_any(&self, _grants: &[GrantScope]) -> bool {
         false
     }
 
     /// Whether it may use an address that such a host turned out to have. `inside` says what is
     /// there when it is not one of the open internet.
-    fn may_pin(&self, _address: IpAddr, _inside: Option<&'static str>) -> Result<(), Refusal> {
-        Err(Refusal::NoRule)
+    fn may_pin(
+        &self,
+        _address: IpAddr,
+        _inside: Option<&'static str>,
+    ) -> Result<(), ConnectDeniedError> {
+        Err(ConnectDeniedError::NoRule)
     }
 }
 
@@ -93,23 +103,23 @@ pub enum DeniedFiles {
 pub struct RiskPolicy;
 
 impl Policy for RiskPolicy {
-    fn decide(&self, request: PolicyRequest<'_>) -> Decision {
+    fn decide(&self, request: PolicyRequest<'_>) -> PolicyDecision {
         let risk = request.spec.risk;
         let stray = request.effects.iter().find(|effect| !effect.is_contained());
-        let only_looks = request.mode == Some(Mode::Plan);
+        let only_looks = request.mode == Some(PermissionMode::Plan);
         let (verdict, reason) = match stray {
-            _ if only_looks && risk > Risk::Low => by_plan(),
+            _ if only_looks && risk > RiskLevel::Low => by_plan(),
             Some(effect) => (Verdict::Ask, strayed(effect)),
             None => by_risk(risk),
         };
-        let mut effects: Vec<JudgedEffect> =
+        let mut effects: Vec<EffectDecision> =
             request.effects.iter().map(|effect| judged(effect, risk)).collect();
         if verdict == Verdict::Deny {
             for effect in &mut effects {
                 (effect.decision, effect.reason) = by_plan();
             }
         }
-        Decision {
+        PolicyDecision {
             verdict,
             reason,
             rule: None,
@@ -122,18 +132,18 @@ impl Policy for RiskPolicy {
     }
 }
 
-fn judged(effect: &Effect, risk: Risk) -> JudgedEffect {
+fn judged(effect: &Effect, risk: RiskLevel) -> EffectDecision {
     let (decision, reason) = match effect.is_contained() {
         true => by_risk(risk),
         false => (Verdict::Ask, strayed(effect)),
     };
     let (kind, target) = (effect.kind(), effect.target());
-    JudgedEffect { kind, target, decision, rule: None, source: None, reason }
+    EffectDecision { kind, target, decision, rule: None, source: None, reason }
 }
 
-fn by_risk(risk: Risk) -> (Verdict, String) {
+fn by_risk(risk: RiskLevel) -> (Verdict, String) {
     match risk {
-        Risk::Low => (Verdict::Allow, "low risk inside the workspace".to_owned()),
+        RiskLevel::Low => (Verdict::Allow, "low risk inside the workspace".to_owned()),
         risk => (Verdict::Ask, format!("its risk is {risk}")),
     }
 }

@@ -13,7 +13,7 @@ use crate::tool::AnyTool;
 const CHANGES_KEPT: usize = 64;
 
 /// A tool with where it came from.
-pub struct Registered {
+pub struct RegisteredTool {
     /// The tool.
     pub tool: Arc<dyn AnyTool>,
     /// Who brought it: `builtin`, or the name of a server or command.
@@ -21,17 +21,17 @@ pub struct Registered {
     /// Its input schema, with the checker.
     pub input: InputSchema,
     /// Whether it stands in lists. It can be called either way.
-    pub shown: Shown,
+    pub shown: ToolVisibility,
 }
 
 /// Whether a tool stands in lists. A model pays for every schema it is shown, so that of many
 /// tools some wait until somebody looks for them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Shown {
+pub enum ToolVisibility {
     /// It does.
     #[default]
     Always,
-    /// Only once it was looked for: see [`Registry::reveal`].
+    /// Only once it was looked for: see [`ToolRegistry::reveal`].
     WhenFound,
 }
 
@@ -60,43 +60,44 @@ pub struct DuplicateTools {
 }
 
 /// The tools of one host. Cheap to share; a call keeps the tool it resolved even if it vanishes.
-pub struct Registry {
-    tools: RwLock<Tools>,
+pub struct ToolRegistry {
+    tools: RwLock<ToolTable>,
     changes: broadcast::Sender<RegistryChange>,
 }
 
 /// What a step changed.
 #[derive(Default)]
-struct Difference {
+struct RegistryDiff {
     added: Vec<ToolName>,
     removed: Vec<ToolName>,
     changed: Vec<ToolName>,
 }
 
 #[derive(Default)]
-struct Tools {
+struct ToolTable {
     version: u64,
-    by_name: BTreeMap<ToolName, Arc<Registered>>,
+    by_name: BTreeMap<ToolName, Arc<RegisteredTool>>,
 }
 
-impl Default for Registry {
+impl Default for ToolRegistry {
     fn default() -> Self {
         Self { tools: RwLock::default(), changes: broadcast::channel(CHANGES_KEPT).0 }
     }
 }
 
-impl Registry {
+impl ToolRegistry {
     /// Adds tools of a source, all or none: a name that is taken, or comes twice, refuses them all.
     pub fn add(&self, source: &str, tools: Vec<Arc<dyn AnyTool>>) -> Result<(), DuplicateTools> {
         let mut state = self.tools.write().unwrap_or_else(PoisonError::into_inner);
         let mut taken = Vec::new();
-        let mut added: BTreeMap<ToolName, Arc<Registered>> = BTreeMap::new();
+        let mut added: BTreeMap<ToolName, Arc<RegisteredTool>> = BTreeMap::new();
         for tool in tools {
             let name = tool.spec().name.clone();
             let holder = state.by_name.get(&name).map(|holder| holder.source.clone());
             let input = InputSchema::new(tool.spec().input_schema.clone());
-            let shown = Shown::Always;
-            let registered = Arc::new(Registered { tool, source: source.to_owned(), input, shown });
+            let shown = ToolVisibility::Always;
+            let registered =
+                Arc::new(RegisteredTool { tool, source: source.to_owned(), input, shown });
             let twice = added.insert(name.clone(), registered).map(|_| source.to_owned());
             taken.extend(holder.or(twice).map(|by| (name, by)));
         }
@@ -105,7 +106,7 @@ impl Registry {
         }
         let names = added.keys().cloned().collect();
         state.by_name.append(&mut added);
-        self.announce(&mut state, source, Difference { added: names, ..Difference::default() });
+        self.announce(&mut state, source, RegistryDiff { added: names, ..RegistryDiff::default() });
         Ok(())
     }
 
@@ -115,10 +116,10 @@ impl Registry {
     pub fn replace(
         &self,
         source: &str,
-        tools: Vec<(Arc<dyn AnyTool>, Shown)>,
+        tools: Vec<(Arc<dyn AnyTool>, ToolVisibility)>,
     ) -> Vec<Arc<dyn AnyTool>> {
         let mut state = self.tools.write().unwrap_or_else(PoisonError::into_inner);
-        let mut before: BTreeMap<ToolName, Arc<Registered>> = BTreeMap::new();
+        let mut before: BTreeMap<ToolName, Arc<RegisteredTool>> = BTreeMap::new();
         state.by_name.retain(|name, tool| {
             let stays = tool.source != source;
             if !stays {
@@ -126,7 +127,7 @@ impl Registry {
             }
             stays
         });
-        let (mut difference, mut homeless) = (Difference::default(), Vec::new());
+        let (mut difference, mut homeless) = (RegistryDiff::default(), Vec::new());
         for (tool, shown) in tools {
             let name = tool.spec().name.clone();
             if state.by_name.contains_key(&name) {
@@ -136,7 +137,7 @@ impl Registry {
             let earlier = before.remove(&name);
             let shown = match &earlier {
                 // What somebody found stays found.
-                Some(earlier) if earlier.shown == Shown::Always => Shown::Always,
+                Some(earlier) if earlier.shown == ToolVisibility::Always => ToolVisibility::Always,
                 _ => shown,
             };
             match earlier {
@@ -147,7 +148,7 @@ impl Registry {
                 Some(_) => {}
             }
             let input = InputSchema::new(tool.spec().input_schema.clone());
-            let registered = Registered { tool, source: source.to_owned(), input, shown };
+            let registered = RegisteredTool { tool, source: source.to_owned(), input, shown };
             state.by_name.insert(name, Arc::new(registered));
         }
         difference.removed = before.into_keys().collect();
@@ -161,15 +162,16 @@ impl Registry {
         let mut found: BTreeMap<String, Vec<ToolName>> = BTreeMap::new();
         for name in names {
             let Some(place) = state.by_name.get_mut(name) else { continue };
-            if place.shown == Shown::WhenFound {
+            if place.shown == ToolVisibility::WhenFound {
                 let (tool, source) = (Arc::clone(&place.tool), place.source.clone());
                 let input = InputSchema::new(tool.spec().input_schema.clone());
                 found.entry(source.clone()).or_default().push(name.clone());
-                *place = Arc::new(Registered { tool, source, input, shown: Shown::Always });
+                *place =
+                    Arc::new(RegisteredTool { tool, source, input, shown: ToolVisibility::Always });
             }
         }
         for (source, changed) in found {
-            self.announce(&mut state, &source, Difference { changed, ..Difference::default() });
+            self.announce(&mut state, &source, RegistryDiff { changed, ..RegistryDiff::default() });
         }
     }
 
@@ -184,25 +186,25 @@ impl Registry {
             }
             stays
         });
-        self.announce(&mut state, source, Difference { removed, ..Difference::default() });
+        self.announce(&mut state, source, RegistryDiff { removed, ..RegistryDiff::default() });
     }
 
     /// Removes one tool.
     pub fn remove(&self, name: &str) {
         let mut state = self.tools.write().unwrap_or_else(PoisonError::into_inner);
         if let Some((name, tool)) = state.by_name.remove_entry(name) {
-            let difference = Difference { removed: vec![name], ..Difference::default() };
+            let difference = RegistryDiff { removed: vec![name], ..RegistryDiff::default() };
             self.announce(&mut state, &tool.source, difference);
         }
     }
 
     /// The tool of that canonical name.
-    pub fn get(&self, name: &str) -> Option<Arc<Registered>> {
+    pub fn get(&self, name: &str) -> Option<Arc<RegisteredTool>> {
         self.tools.read().unwrap_or_else(PoisonError::into_inner).by_name.get(name).cloned()
     }
 
     /// All tools, by name.
-    pub fn list(&self) -> Vec<Arc<Registered>> {
+    pub fn list(&self) -> Vec<Arc<RegisteredTool>> {
         self.tools
             .read()
             .unwrap_or_else(PoisonError::into_inner)
@@ -222,8 +224,8 @@ impl Registry {
         self.changes.subscribe()
     }
 
-    fn announce(&self, state: &mut Tools, source: &str, difference: Difference) {
-        let Difference { added, removed, changed } = difference;
+    fn announce(&self, state: &mut ToolTable, source: &str, difference: RegistryDiff) {
+        let RegistryDiff { added, removed, changed } = difference;
         if added.is_empty() && removed.is_empty() && changed.is_empty() {
             return;
         }

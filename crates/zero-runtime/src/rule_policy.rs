@@ -5,10 +5,13 @@ mod denied_files;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
-use zero_policy::{Decision, Engine, Grant, Permit, Reach, Refusal, Request};
+use zero_policy::{
+    ConnectDeniedError, ConnectPermission, ConnectRequest, DecisionRequest, GrantScope,
+    PolicyDecision, PolicyEngine,
+};
 use zero_sandbox::Workspace;
 
-use crate::machine::Machine;
+use crate::local_machine::LocalMachine;
 use crate::policy::{DeniedFiles, Policy, PolicyRequest};
 
 /// The tool that runs commands.
@@ -17,27 +20,27 @@ const COMMANDS: &str = "Bash";
 /// Judges by rules, mode and risk, on this machine.
 #[derive(Debug)]
 pub struct RulePolicy {
-    engine: Engine,
+    engine: PolicyEngine,
     /// Folders in which programs are found.
     search_path: Vec<PathBuf>,
 }
 
 impl RulePolicy {
     /// The judge with this engine, on a machine with this `PATH`.
-    pub fn new(engine: Engine, search_path: Vec<PathBuf>) -> Self {
+    pub fn new(engine: PolicyEngine, search_path: Vec<PathBuf>) -> Self {
         Self { engine, search_path }
     }
 }
 
 impl Policy for RulePolicy {
-    fn decide(&self, request: PolicyRequest<'_>) -> Decision {
-        self.engine.decide(Request {
+    fn decide(&self, request: PolicyRequest<'_>) -> PolicyDecision {
+        self.engine.decide(DecisionRequest {
             tool: request.spec.name.as_str(),
             risk: request.spec.risk,
             effects: request.effects,
             grants: request.grants,
             mode: request.mode,
-            world: &Machine::new(&self.search_path),
+            world: &LocalMachine::new(&self.search_path),
         })
     }
 
@@ -71,15 +74,22 @@ impl Policy for RulePolicy {
         )
     }
 
-    fn may_reach(&self, reach: Reach<'_>) -> Result<Permit, Refusal> {
+    fn may_reach(
+        &self,
+        reach: ConnectRequest<'_>,
+    ) -> Result<ConnectPermission, ConnectDeniedError> {
         self.engine.may_reach(reach)
     }
 
-    fn reaches_any(&self, grants: &[Grant]) -> bool {
+    fn reaches_any(&self, grants: &[GrantScope]) -> bool {
         self.engine.reaches_any(grants)
     }
 
-    fn may_pin(&self, address: IpAddr, inside: Option<&'static str>) -> Result<(), Refusal> {
+    fn may_pin(
+        &self,
+        address: IpAddr,
+        inside: Option<&'static str>,
+    ) -> Result<(), ConnectDeniedError> {
         self.engine.may_pin(address, inside)
     }
 }
@@ -88,8 +98,8 @@ impl Policy for RulePolicy {
 mod tests {
     #![expect(clippy::disallowed_methods, reason = "tests set up real files")]
     use super::*;
-    use zero_policy::rule::{Owner, Rule, Source};
-    use zero_policy::{EngineConfig, Mode, Verdict};
+    use zero_policy::rule::{PolicyRule, RuleOwner, RuleSource};
+    use zero_policy::{PermissionMode, PolicyEngineConfig, Verdict};
 
     #[test]
     fn what_a_rule_denies_is_found_outside_the_workspace_too() {
@@ -102,15 +112,16 @@ mod tests {
         let workspace = Workspace::open(&[base.join("work")], None).unwrap();
         let denied = |rules: &[String]| {
             let rules = rules.iter().map(|text| {
-                let source = Source { name: "test".to_owned(), line: None, owner: Owner::Person };
-                Rule::parse(text, Verdict::Deny, source).unwrap()
+                let source =
+                    RuleSource { name: "test".to_owned(), line: None, owner: RuleOwner::Person };
+                PolicyRule::parse(text, Verdict::Deny, source).unwrap()
             });
-            let engine = Engine::new(EngineConfig {
+            let engine = PolicyEngine::new(PolicyEngineConfig {
                 rules: rules.collect(),
-                mode: Mode::Ask,
+                mode: PermissionMode::Ask,
                 roots: vec![base.join("work")],
                 home: Some(base.join("home")),
-                ..EngineConfig::default()
+                ..PolicyEngineConfig::default()
             });
             RulePolicy::new(engine, Vec::new()).denied_files(&workspace, 100)
         };

@@ -1,7 +1,7 @@
 //! Input schemas: derived from types, trimmed for models, checked with every violation at once.
 
-pub mod foreign;
-mod patterns;
+pub mod foreign_schema;
+mod pattern_cost;
 
 use std::any::TypeId;
 use std::collections::BTreeMap;
@@ -11,9 +11,9 @@ use jsonschema::error::{TypeKind, ValidationErrorKind};
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value};
-use zero_core::Violation;
+use zero_core::SchemaViolation;
 
-use crate::nearest::{meant, nearest};
+use crate::name_suggestions::{meant, nearest};
 
 /// Most violations reported of one input.
 const VIOLATIONS_MAX: usize = 20;
@@ -27,17 +27,17 @@ pub(crate) const WHOLE_MAX: u64 = 9_007_199_254_740_991;
 /// The JSON Schema 2020-12 of what a type is read from, as small as it can be: models pay for every
 /// word of it.
 pub fn of<T: JsonSchema + 'static>() -> Value {
-    known::<T>(Nulls::Dropped)
+    known::<T>(NullHandling::Dropped)
 }
 
 /// The same of what a type is written as: a field that is left out when empty is not promised.
 pub fn of_output<T: JsonSchema + 'static>() -> Value {
-    known::<T>(Nulls::OfAbsent)
+    known::<T>(NullHandling::OfAbsent)
 }
 
 /// What becomes of the `null` that an optional field may be.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Nulls {
+enum NullHandling {
     /// It goes: to leave the field out says the same.
     Dropped,
     /// It goes where the field is left out instead, and stays where it comes.
@@ -45,8 +45,8 @@ enum Nulls {
 }
 
 /// Made once for each type: to make one takes longer than to copy it, and every host has its own.
-fn known<T: JsonSchema + 'static>(nulls: Nulls) -> Value {
-    static KNOWN: Mutex<BTreeMap<(TypeId, Nulls), Value>> = Mutex::new(BTreeMap::new());
+fn known<T: JsonSchema + 'static>(nulls: NullHandling) -> Value {
+    static KNOWN: Mutex<BTreeMap<(TypeId, NullHandling), Value>> = Mutex::new(BTreeMap::new());
     let lock = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
     let name = (TypeId::of::<T>(), nulls);
     if let Some(schema) = lock().get(&name) {
@@ -58,10 +58,10 @@ fn known<T: JsonSchema + 'static>(nulls: Nulls) -> Value {
     schema
 }
 
-fn generated<T: JsonSchema>(nulls: Nulls) -> Value {
+fn generated<T: JsonSchema>(nulls: NullHandling) -> Value {
     let mut settings = match nulls {
-        Nulls::Dropped => SchemaSettings::draft2020_12(),
-        Nulls::OfAbsent => SchemaSettings::draft2020_12().for_serialize(),
+        NullHandling::Dropped => SchemaSettings::draft2020_12(),
+        NullHandling::OfAbsent => SchemaSettings::draft2020_12().for_serialize(),
     };
     settings.inline_subschemas = true;
     settings.meta_schema = None;
@@ -77,7 +77,7 @@ pub fn take_description(schema: &mut Value) -> String {
 }
 
 /// Drops what only a Rust reader needs.
-fn trim(schema: &mut Value, nulls: Nulls) {
+fn trim(schema: &mut Value, nulls: NullHandling) {
     match schema {
         Value::Object(object) => {
             // A field of that name is no text, and stays.
@@ -89,8 +89,8 @@ fn trim(schema: &mut Value, nulls: Nulls) {
                 object.shift_remove("default");
             }
             match nulls {
-                Nulls::Dropped => drop_null(object),
-                Nulls::OfAbsent => drop_null_of_absent(object),
+                NullHandling::Dropped => drop_null(object),
+                NullHandling::OfAbsent => drop_null_of_absent(object),
             }
             list_constants(object);
             object.values_mut().for_each(|value| trim(value, nulls));
@@ -190,7 +190,7 @@ impl InputSchema {
     /// too much to check.
     /// Nothing outside of it is ever fetched.
     pub fn is_sound(&self) -> Result<(), String> {
-        patterns::check(&self.schema)?;
+        pattern_cost::check(&self.schema)?;
         self.validator().as_ref().map(|_| ()).map_err(Clone::clone)
     }
 
@@ -205,9 +205,9 @@ impl InputSchema {
 
     /// Checks `input` and returns it in the form tools take: optional fields that are null are
     /// dropped, whole numbers written as `3.0` become `3`.
-    pub fn check(&self, mut input: Value) -> Result<Value, Vec<Violation>> {
+    pub fn check(&self, mut input: Value) -> Result<Value, Vec<SchemaViolation>> {
         if depth_exceeds(&input, DEPTH_MAX) {
-            return Err(vec![Violation::new(
+            return Err(vec![SchemaViolation::new(
                 "",
                 format!("nesting of at most {DEPTH_MAX} levels"),
                 "deeper nesting",
@@ -217,7 +217,7 @@ impl InputSchema {
         let validator = match self.validator() {
             Ok(validator) => validator,
             Err(error) => {
-                return Err(vec![Violation::new(
+                return Err(vec![SchemaViolation::new(
                     "",
                     format!("a tool with a valid schema ({error})"),
                     "a broken one",
@@ -227,7 +227,7 @@ impl InputSchema {
         if validator.is_valid(&input) {
             return Ok(input);
         }
-        let mut violations: Vec<Violation> = validator
+        let mut violations: Vec<SchemaViolation> = validator
             .iter_errors(&input)
             .flat_map(|error| self.explain(&error))
             .take(VIOLATIONS_MAX)
@@ -237,7 +237,7 @@ impl InputSchema {
     }
 
     /// One entry per wrong place; an unknown field and a missing field are places of their own.
-    fn explain(&self, error: &jsonschema::ValidationError<'_>) -> Vec<Violation> {
+    fn explain(&self, error: &jsonschema::ValidationError<'_>) -> Vec<SchemaViolation> {
         let pointer = error.instance_path().as_str();
         match error.kind() {
             ValidationErrorKind::AdditionalProperties { unexpected } => {
@@ -253,7 +253,7 @@ impl InputSchema {
                 let wanted = schema_at(&self.schema, pointer)
                     .and_then(|schema| schema.get("properties")?.get(field))
                     .map_or_else(|| "a value".to_owned(), expectation);
-                vec![Violation::new(
+                vec![SchemaViolation::new(
                     join(pointer, field),
                     wanted,
                     "nothing (the field is required)",
@@ -280,13 +280,13 @@ impl InputSchema {
                     }
                     (_, instance) => quote(instance),
                 };
-                vec![Violation::new(pointer, wanted, found)]
+                vec![SchemaViolation::new(pointer, wanted, found)]
             }
         }
     }
 }
 
-fn unknown_field(pointer: &str, field: &str, known: &[&str]) -> Violation {
+fn unknown_field(pointer: &str, field: &str, known: &[&str]) -> SchemaViolation {
     let nearest = match meant(field, known) {
         Some(name) => Some(name.to_owned()),
         None => nearest(field, known.iter().copied(), 1).pop(),
@@ -299,7 +299,7 @@ fn unknown_field(pointer: &str, field: &str, known: &[&str]) -> Violation {
         ),
     };
     let found = format!("unknown field `{}`", shorten(field));
-    Violation { pointer: join(pointer, field), expected, found, nearest }
+    SchemaViolation { pointer: join(pointer, field), expected, found, nearest }
 }
 
 /// Appends a field to a JSON pointer.
@@ -488,7 +488,7 @@ mod tests {
     #[test]
     fn a_result_promises_only_what_always_comes() {
         #[derive(serde::Serialize, JsonSchema)]
-        struct Output {
+        struct SampleOutput {
             #[serde(skip_serializing_if = "Vec::is_empty")]
             notes: Vec<String>,
             #[serde(skip_serializing_if = "Option::is_none")]
@@ -496,8 +496,9 @@ mod tests {
             next: Option<String>,
             text: String,
         }
-        let output = Output { notes: vec![], code: None, next: None, text: String::new() };
-        let (schema, written) = (of_output::<Output>(), serde_json::to_value(output).unwrap());
+        let output = SampleOutput { notes: vec![], code: None, next: None, text: String::new() };
+        let (schema, written) =
+            (of_output::<SampleOutput>(), serde_json::to_value(output).unwrap());
         assert!(jsonschema::is_valid(&schema, &written), "{schema} {written}");
         assert_eq!(schema["required"], json!(["next", "text"]));
         assert_eq!(schema["properties"]["code"], json!({"type": "string"}));
@@ -520,7 +521,7 @@ mod tests {
         #[derive(JsonSchema, serde::Deserialize)]
         #[serde(deny_unknown_fields)]
         #[expect(dead_code, reason = "only its schema is used")]
-        struct Args {
+        struct NumberArgs {
             #[schemars(range(min = 1))]
             offset: Option<u64>,
             after: Option<u32>,
@@ -528,7 +529,8 @@ mod tests {
         #[track_caller]
         fn check(input: &str, expected: &[&str]) {
             let input = serde_json::from_str(input).unwrap();
-            let violations = InputSchema::new(of::<Args>()).check(input).err().unwrap_or_default();
+            let violations =
+                InputSchema::new(of::<NumberArgs>()).check(input).err().unwrap_or_default();
             let shown: Vec<String> = violations.iter().map(ToString::to_string).collect();
             assert_eq!(shown, expected);
         }
@@ -559,13 +561,13 @@ mod tests {
         #[derive(JsonSchema, serde::Deserialize)]
         #[serde(deny_unknown_fields)]
         #[expect(dead_code, reason = "only its schema is used")]
-        struct Args {
+        struct NumberArgs {
             /// How often.
             times: Option<u32>,
             size: Option<u64>,
             text: String,
         }
-        let mut schema = of::<Args>();
+        let mut schema = of::<NumberArgs>();
         assert_eq!(take_description(&mut schema), "Says something.");
         assert_eq!(
             schema,

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use zero_core::{Reason, ToolError};
+use zero_core::{ErrorReason, ToolError};
 use zero_sandbox::journal::sha256;
-use zero_sandbox::{FileFacts, Snapshot};
+use zero_sandbox::{FileFacts, FileSnapshot};
 
 /// Files remembered per session; the longest unseen are forgotten first.
 const FILES_MAX: usize = 10_000;
@@ -15,17 +15,17 @@ const FILES_MAX: usize = 10_000;
 /// overwrite.
 #[derive(Debug, Default)]
 pub struct SeenFiles {
-    files: Mutex<Seen>,
+    files: Mutex<SeenFileTable>,
 }
 
 #[derive(Debug, Default)]
-struct Seen {
+struct SeenFileTable {
     clock: u64,
-    by_path: HashMap<PathBuf, Sight>,
+    by_path: HashMap<PathBuf, SeenFile>,
 }
 
 #[derive(Clone, Debug)]
-struct Sight {
+struct SeenFile {
     facts: FileFacts,
     /// Known when all of it was read; then a mere touch does not make the file stale.
     sha256: Option<String>,
@@ -36,7 +36,7 @@ struct Sight {
 
 /// What a session knows of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Freshness {
+pub enum FileFreshness {
     /// It was never seen.
     Unseen,
     /// It is as it was last seen.
@@ -66,7 +66,7 @@ impl SeenFiles {
     fn remember(&self, path: &Path, facts: FileFacts, bytes: Option<&[u8]>, on_disk: bool) {
         let mut seen = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         seen.clock += 1;
-        let sight = Sight { facts, sha256: bytes.map(sha256), on_disk, at: seen.clock };
+        let sight = SeenFile { facts, sha256: bytes.map(sha256), on_disk, at: seen.clock };
         seen.by_path.insert(path.to_owned(), sight);
         if seen.by_path.len() > FILES_MAX {
             // Dropping a tenth at once keeps the cost of this scan away from every call.
@@ -81,27 +81,27 @@ impl SeenFiles {
     }
 
     /// How what stands at `path` now compares with what was seen.
-    pub fn freshness(&self, path: &Path, now: &Snapshot) -> Freshness {
+    pub fn freshness(&self, path: &Path, now: &FileSnapshot) -> FileFreshness {
         let seen = self.files.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(sight) = seen.by_path.get(path) else { return Freshness::Unseen };
-        let Snapshot::File { bytes, facts, .. } = now else { return Freshness::Stale };
+        let Some(sight) = seen.by_path.get(path) else { return FileFreshness::Unseen };
+        let FileSnapshot::File { bytes, facts, .. } = now else { return FileFreshness::Stale };
         let same = match &sight.sha256 {
             Some(hash) => *hash == sha256(bytes),
             None => sight.facts == *facts,
         };
-        if same { Freshness::Fresh } else { Freshness::Stale }
+        if same { FileFreshness::Fresh } else { FileFreshness::Stale }
     }
 }
 
 /// The error for a file that must be read first.
-pub fn stale_file(shown: &str, freshness: Freshness) -> ToolError {
+pub fn stale_file(shown: &str, freshness: FileFreshness) -> ToolError {
     let message = match freshness {
-        Freshness::Unseen => format!(
+        FileFreshness::Unseen => format!(
             "`{shown}` exists but was not read in this session; read it before you change it"
         ),
-        Freshness::Fresh | Freshness::Stale => {
+        FileFreshness::Fresh | FileFreshness::Stale => {
             format!("`{shown}` changed since it was last read; read it again before you change it")
         }
     };
-    ToolError::invalid(Reason::StaleFile, message).with("file", shown)
+    ToolError::invalid(ErrorReason::StaleFile, message).with("file", shown)
 }

@@ -4,14 +4,14 @@
 //! A service is confined as the commands of a session are: it may change the workspace and its own
 //! temporary folder, reads no secret, and reaches only the hosts that are allowed; one that only
 //! reads changes nothing of the workspace and reaches nobody. It has a
-//! scrubbed environment, its own network and its own end: when its [`Service`] is dropped, no
+//! scrubbed environment, its own network and its own end: when its [`ServiceHandle`] is dropped, no
 //! process of it is left. Nobody is asked about it, since it stands in settings that a person wrote
 //! or trusted; a rule that denies its command holds all the same.
 
-mod attended;
-mod record;
-mod sight;
-mod wishes;
+mod hidden_files;
+mod request_validation;
+mod service_monitor;
+mod service_record;
 
 use std::fmt;
 use std::os::fd::OwnedFd;
@@ -21,25 +21,26 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use zero_core::{
-    CommandLimitChange, CommandLimits, CommandLine, Effect, Execution, Reason, ToolError,
+    CommandExecution, CommandLimitChange, CommandLimits, CommandLine, Effect, ErrorReason,
+    ToolError,
 };
-use zero_policy::{HostPattern, Mode, Verdict};
-use zero_sandbox::running::{Ended, Running};
+use zero_policy::{HostPattern, PermissionMode, Verdict};
+use zero_sandbox::running_command::{CommandExit, RunningCommand};
 use zero_sandbox::{StateDir, Workspace};
 
-use self::attended::Attended;
-use self::record::Record;
-use self::sight::Sight;
-use crate::audit::{self, Audit};
-use crate::authorize;
-pub use crate::commands::Access;
+use self::hidden_files::HiddenFiles;
+use self::service_monitor::ServiceMonitor;
+use self::service_record::ServiceRecord;
+use crate::audit::{self, AuditLog};
+use crate::authorization;
+pub use crate::commands::LaunchAccess;
 use crate::commands::{
-    self, CommandNetwork, Commands, Launcher, Ready, SessionCommands, SessionNetwork, Streams,
-    Terms,
+    self, CommandLauncher, CommandNetwork, HostCommands, NetworkPolicy, PreparedLaunch,
+    SessionCommands, SessionNetwork, StreamMode,
 };
-use crate::egress::Internet;
-use crate::host::ToolHost;
-use crate::policy::{Decision, Policy, PolicyRequest};
+use crate::egress::ResolverConfig;
+use crate::policy::{Policy, PolicyDecision, PolicyRequest};
+use crate::tool_host::ToolHost;
 
 /// How long the end of a service that is dropped is waited for.
 const END_MAX: Duration = Duration::from_secs(10);
@@ -62,13 +63,13 @@ pub struct ServiceRequest {
     /// Limits that differ from those of commands.
     pub limits: CommandLimitChange,
     /// What it may do at all.
-    pub access: Access,
+    pub access: LaunchAccess,
 }
 
 /// A program that runs beside calls. Dropping it ends every process that came of it, and waits until
 /// they are gone: a moment, unless one hangs in the kernel. Who must not wait asks for its
 /// [end](Service::kill) and waits for [that](Service::ended) first.
-pub struct Service {
+pub struct ServiceHandle {
     /// Where its input goes; dropping it ends the input.
     pub stdin: Option<OwnedFd>,
     /// Where its output comes from.
@@ -77,11 +78,11 @@ pub struct Service {
     pub stderr: Option<OwnedFd>,
     /// The number of the process at the top of its tree.
     pub pid: i32,
-    attended: Arc<Attended>,
-    sight: Sight,
+    attended: Arc<ServiceMonitor>,
+    sight: HiddenFiles,
 }
 
-impl Service {
+impl ServiceHandle {
     /// Asks its main process to end, by SIGTERM. It may take its time.
     pub fn terminate(&self) {
         self.attended.terminate();
@@ -93,7 +94,7 @@ impl Service {
     }
 
     /// How it ended; waits for it. Any number may wait.
-    pub async fn ended(&self) -> Ended {
+    pub async fn ended(&self) -> CommandExit {
         self.attended.ended().await
     }
 
@@ -110,14 +111,14 @@ impl Service {
     }
 }
 
-impl Drop for Service {
+impl Drop for ServiceHandle {
     fn drop(&mut self) {
         self.attended.kill();
         self.attended.wait(END_MAX);
     }
 }
 
-impl fmt::Debug for Service {
+impl fmt::Debug for ServiceHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Service").field("pid", &self.pid).finish_non_exhaustive()
     }
@@ -125,59 +126,59 @@ impl fmt::Debug for Service {
 
 /// Starts services for a host. Cheap to clone, and keeps no tool alive.
 #[derive(Clone)]
-pub struct Services {
-    host: Arc<Host>,
+pub struct ServiceLauncher {
+    host: Arc<ServiceHost>,
 }
 
 /// What services need of their host.
-struct Host {
-    commands: Arc<Commands>,
+struct ServiceHost {
+    commands: Arc<HostCommands>,
     policy: Arc<dyn Policy>,
-    internet: Internet,
+    internet: ResolverConfig,
     state: StateDir,
     workspace: Workspace,
     limits: CommandLimits,
-    audit: Audit,
+    audit: AuditLog,
 }
 
 /// What only one service has: its temporary files and its network. They go with it.
-struct Home(Arc<SessionCommands>);
+struct ServiceResources(Arc<SessionCommands>);
 
-impl Drop for Home {
+impl Drop for ServiceResources {
     fn drop(&mut self) {
         self.0.end();
     }
 }
 
 /// A service that was just started.
-struct Begun {
-    running: Running,
-    ready: Ready,
-    home: Home,
-    sight: Sight,
+struct StartedService {
+    running: RunningCommand,
+    ready: PreparedLaunch,
+    home: ServiceResources,
+    sight: HiddenFiles,
 }
 
-impl Services {
+impl ServiceLauncher {
     pub(crate) fn of(host: &ToolHost) -> Self {
-        let host = Host {
+        let host = ServiceHost {
             commands: Arc::clone(&host.commands),
             policy: Arc::clone(&host.policy),
             internet: host.internet.clone(),
             state: host.state.clone(),
             workspace: host.workspace.clone(),
             limits: host.limits.command,
-            audit: Audit::new(&host.state),
+            audit: AuditLog::new(&host.state),
         };
         Self { host: Arc::new(host) }
     }
 
     /// Starts a program. Blocks for as long as its walls take to be put up.
-    pub fn start(&self, request: &ServiceRequest) -> Result<Service, ToolError> {
+    pub fn start(&self, request: &ServiceRequest) -> Result<ServiceHandle, ToolError> {
         let host = &self.host;
-        wishes::check(request)?;
+        request_validation::check(request)?;
         // Nothing runs without a trace.
         host.audit.ready(Timestamp::now()).map_err(|error| audit::unwritable(&error))?;
-        let mut record = Record::begin(request, &host.workspace);
+        let mut record = ServiceRecord::begin(request, &host.workspace);
         match host.start(request, &mut record) {
             Ok(begun) => self.attend(begun, record),
             Err(error) => {
@@ -190,40 +191,40 @@ impl Services {
     /// What settings and rules deny a program to read that starts now; secrets come on top. Fails where
     /// that cannot be listed: then none starts either. Blocks.
     pub fn denied(&self) -> Result<Vec<PathBuf>, ToolError> {
-        let Host { commands, policy, workspace, .. } = &*self.host;
+        let ServiceHost { commands, policy, workspace, .. } = &*self.host;
         commands::denied(&commands.settings, &**policy, workspace)
     }
 
     /// Sees to it that its end is noticed, and what it left settled.
     fn attend(
         &self,
-        Begun { mut running, ready, home, sight }: Begun,
-        record: Record,
-    ) -> Result<Service, ToolError> {
+        StartedService { mut running, ready, home, sight }: StartedService,
+        record: ServiceRecord,
+    ) -> Result<ServiceHandle, ToolError> {
         let [stdin, stdout, stderr] =
             [running.stdin.take(), running.stdout.take(), running.stderr.take()];
         let pid = running.pid;
         let host = Arc::clone(&self.host);
-        let attended = Attended::start(running, ready, move |ended, is_asked| {
+        let attended = ServiceMonitor::start(running, ready, move |ended, is_asked| {
             record.ended(&host.audit, ended, is_asked);
             drop(home);
         });
         let attended = attended.map_err(|error| {
-            ToolError::failed(Reason::Io, format!("the service cannot be watched: {error}"))
+            ToolError::failed(ErrorReason::Io, format!("the service cannot be watched: {error}"))
         })?;
-        Ok(Service { stdin, stdout, stderr, pid, attended, sight })
+        Ok(ServiceHandle { stdin, stdout, stderr, pid, attended, sight })
     }
 }
 
-impl Host {
+impl ServiceHost {
     fn start(
         self: &Arc<Self>,
         request: &ServiceRequest,
-        record: &mut Record,
-    ) -> Result<Begun, ToolError> {
-        let execution = Execution {
+        record: &mut ServiceRecord,
+    ) -> Result<StartedService, ToolError> {
+        let execution = CommandExecution {
             command: CommandLine::Program(request.words.clone()),
-            folder: wishes::folder(request, &self.workspace)?,
+            folder: request_validation::folder(request, &self.workspace)?,
             variables: request.variables.clone(),
         };
         let decision = judge(&*self.policy, &self.workspace, &execution, None)?;
@@ -232,22 +233,28 @@ impl Host {
             return Err(denied(&format!("start `{}`", request.name), &decision));
         }
         let settings = &self.commands.settings;
-        let writable = wishes::writable(request, &self.workspace, settings, &self.state)?;
+        let writable =
+            request_validation::writable(request, &self.workspace, settings, &self.state)?;
         let home = self.home(request);
         let limits = self.limits.changed(&request.limits);
-        let launcher =
-            Launcher::new(&self.commands, &home.0, &self.policy, record.call().clone(), limits);
+        let launcher = CommandLauncher::new(
+            &self.commands,
+            &home.0,
+            &self.policy,
+            record.call().clone(),
+            limits,
+        );
         let launcher = launcher.limited_to(request.access, writable);
-        let ready = launcher.ready(&self.workspace, &execution, Streams::Pipes)?;
-        let sight = Sight::new(Arc::clone(self), ready.masked());
+        let ready = launcher.ready(&self.workspace, &execution, StreamMode::Pipes)?;
+        let sight = HiddenFiles::new(Arc::clone(self), ready.masked());
         let running = ready.spawn_single()?;
-        Ok(Begun { running, ready, home, sight })
+        Ok(StartedService { running, ready, home, sight })
     }
 
-    fn home(&self, request: &ServiceRequest) -> Home {
+    fn home(&self, request: &ServiceRequest) -> ServiceResources {
         let CommandNetwork { hosts, localhost } = self.commands.settings.network.clone();
         let hosts = [hosts, request.network.clone()].concat();
-        let network = SessionNetwork::new(Terms {
+        let network = SessionNetwork::new(NetworkPolicy {
             allowed: CommandNetwork { hosts, localhost },
             policy: Arc::clone(&self.policy),
             // What a person allows for a session is no word about who outlives it.
@@ -258,7 +265,7 @@ impl Host {
             session: None,
         });
         let name = format!("service-{}-{:016x}", request.name, fastrand::u64(..));
-        Home(Arc::new(SessionCommands::new(&self.state, name, false, network)))
+        ServiceResources(Arc::new(SessionCommands::new(&self.state, name, false, network)))
     }
 }
 
@@ -267,11 +274,11 @@ impl Host {
 pub(crate) fn judge(
     policy: &dyn Policy,
     workspace: &Workspace,
-    execution: &Execution,
-    mode: Option<Mode>,
-) -> Result<Decision, ToolError> {
+    execution: &CommandExecution,
+    mode: Option<PermissionMode>,
+) -> Result<PolicyDecision, ToolError> {
     Ok(policy.decide(PolicyRequest {
-        spec: &wishes::spec()?,
+        spec: &request_validation::spec()?,
         effects: &[Effect::Exec(execution.clone())],
         workspace,
         grants: &[],
@@ -280,7 +287,7 @@ pub(crate) fn judge(
 }
 
 /// The error of something that a rule denies.
-pub(crate) fn denied(what: &str, decision: &Decision) -> ToolError {
+pub(crate) fn denied(what: &str, decision: &PolicyDecision) -> ToolError {
     let why = match (&decision.rule, &decision.source) {
         (Some(rule), Some(source)) => {
             format!("denied by rule `{rule}`; to allow it, remove or narrow that rule in {source}")
@@ -288,5 +295,5 @@ pub(crate) fn denied(what: &str, decision: &Decision) -> ToolError {
         (Some(rule), None) => format!("denied by rule `{rule}`"),
         (None, _) => format!("denied, {}", decision.reason),
     };
-    authorize::denied(decision, Reason::Denied, format!("{what}: {why}"))
+    authorization::denied(decision, ErrorReason::Denied, format!("{what}: {why}"))
 }

@@ -8,25 +8,25 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use zero_sandbox::lease::Lease;
-use zero_sandbox::{StateDir, survey};
+use zero_sandbox::folder_lease::FolderLease;
+use zero_sandbox::{StateDir, path_survey};
 
 /// The folder.
 #[derive(Debug)]
 pub(crate) struct SpillFolder {
     folder: StateDir,
-    hold: Mutex<Hold>,
+    hold: Mutex<SpillRetention>,
 }
 
 /// What keeps it there.
 #[derive(Debug)]
-enum Hold {
+enum SpillRetention {
     /// It stays, whoever leaves.
     Lasting,
     /// Nothing yet: a lease on the folder of that name, once there is something in it.
     Unmade { state: StateDir, shelf: &'static str, name: String },
     /// It goes with whoever uses it last.
-    Leased { _lease: Lease },
+    Leased { _lease: FolderLease },
     /// The session is over.
     Over,
 }
@@ -34,16 +34,16 @@ enum Hold {
 impl SpillFolder {
     /// A folder that outlasts those who use it.
     pub(crate) fn lasting(folder: StateDir) -> Self {
-        Self { folder, hold: Mutex::new(Hold::Lasting) }
+        Self { folder, hold: Mutex::new(SpillRetention::Lasting) }
     }
 
     /// The folder of that name on a shelf of zero's own folder, which goes when it is not used any
     /// more. One that is there already is used at once: its session goes on here.
     pub(crate) fn leased(state: &StateDir, shelf: &'static str, name: &str) -> io::Result<Self> {
         let folder = state.child(shelf).child(name);
-        let hold = match survey::exists(folder.path()) {
-            true => Hold::Leased { _lease: Lease::take(state, shelf, name)? },
-            false => Hold::Unmade { state: state.clone(), shelf, name: name.to_owned() },
+        let hold = match path_survey::exists(folder.path()) {
+            true => SpillRetention::Leased { _lease: FolderLease::take(state, shelf, name)? },
+            false => SpillRetention::Unmade { state: state.clone(), shelf, name: name.to_owned() },
         };
         Ok(Self { folder, hold: Mutex::new(hold) })
     }
@@ -57,12 +57,12 @@ impl SpillFolder {
     pub(crate) fn create_new(&self, name: &str) -> io::Result<File> {
         let mut hold = self.hold();
         match &*hold {
-            Hold::Lasting | Hold::Leased { .. } => {}
-            Hold::Unmade { state, shelf, name } => {
-                let lease = Lease::take(state, shelf, name)?;
-                *hold = Hold::Leased { _lease: lease };
+            SpillRetention::Lasting | SpillRetention::Leased { .. } => {}
+            SpillRetention::Unmade { state, shelf, name } => {
+                let lease = FolderLease::take(state, shelf, name)?;
+                *hold = SpillRetention::Leased { _lease: lease };
             }
-            Hold::Over => {
+            SpillRetention::Over => {
                 return Err(io::Error::new(io::ErrorKind::NotFound, "the session is over"));
             }
         }
@@ -87,12 +87,12 @@ impl SpillFolder {
     /// The session is over: what is in it goes, unless somebody else uses it.
     pub(crate) fn end(&self) {
         let mut hold = self.hold();
-        if !matches!(*hold, Hold::Lasting) {
-            *hold = Hold::Over;
+        if !matches!(*hold, SpillRetention::Lasting) {
+            *hold = SpillRetention::Over;
         }
     }
 
-    fn hold(&self) -> MutexGuard<'_, Hold> {
+    fn hold(&self) -> MutexGuard<'_, SpillRetention> {
         self.hold.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

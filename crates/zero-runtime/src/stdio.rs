@@ -24,9 +24,9 @@ pub type StdioOutput = Box<dyn AsyncWrite + Send + Unpin>;
 pub fn stdio() -> io::Result<(StdioInput, StdioOutput)> {
     let output = io::stdout().as_fd().try_clone_to_owned()?;
     let output: StdioOutput = match kind(&output)? {
-        Kind::Pipe(fd) => Box::new(pipe::Sender::from_owned_fd(fd)?),
-        Kind::Socket(fd) => Box::new(socket(fd)?),
-        Kind::Other => Box::new(tokio::io::stdout()),
+        StdioKind::Pipe(fd) => Box::new(pipe::Sender::from_owned_fd(fd)?),
+        StdioKind::Socket(fd) => Box::new(socket(fd)?),
+        StdioKind::Other => Box::new(tokio::io::stdout()),
     };
     Ok((input()?, output))
 }
@@ -38,30 +38,30 @@ pub fn stdio_over(
     stop: CancellationToken,
 ) -> io::Result<(StdioInput, StdioOutput)> {
     let output: StdioOutput = match kind(&output)? {
-        Kind::Pipe(fd) => Box::new(pipe::Sender::from_owned_fd(fd)?),
-        Kind::Socket(fd) => Box::new(socket(fd)?),
-        Kind::Other => Box::new(tokio::fs::File::from_std(File::from(output))),
+        StdioKind::Pipe(fd) => Box::new(pipe::Sender::from_owned_fd(fd)?),
+        StdioKind::Socket(fd) => Box::new(socket(fd)?),
+        StdioKind::Other => Box::new(tokio::fs::File::from_std(File::from(output))),
     };
     let stopped = Box::pin(stop.cancelled_owned());
-    Ok((Box::new(Until { input: input()?, stopped }), output))
+    Ok((Box::new(CancellableInput { input: input()?, stopped }), output))
 }
 
 fn input() -> io::Result<StdioInput> {
     let input = io::stdin().as_fd().try_clone_to_owned()?;
     Ok(match kind(&input)? {
-        Kind::Pipe(fd) => Box::new(pipe::Receiver::from_owned_fd(fd)?),
-        Kind::Socket(fd) => Box::new(socket(fd)?),
-        Kind::Other => Box::new(tokio::io::stdin()),
+        StdioKind::Pipe(fd) => Box::new(pipe::Receiver::from_owned_fd(fd)?),
+        StdioKind::Socket(fd) => Box::new(socket(fd)?),
+        StdioKind::Other => Box::new(tokio::io::stdin()),
     })
 }
 
 /// Input that ends when it is told to.
-struct Until {
+struct CancellableInput {
     input: StdioInput,
     stopped: Pin<Box<WaitForCancellationFutureOwned>>,
 }
 
-impl AsyncRead for Until {
+impl AsyncRead for CancellableInput {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -74,21 +74,21 @@ impl AsyncRead for Until {
     }
 }
 
-enum Kind {
+enum StdioKind {
     Pipe(OwnedFd),
     Socket(OwnedFd),
     Other,
 }
 
-fn kind(fd: &OwnedFd) -> io::Result<Kind> {
+fn kind(fd: &OwnedFd) -> io::Result<StdioKind> {
     let file = File::from(fd.try_clone()?);
     let kind = file.metadata()?.file_type();
     Ok(if kind.is_fifo() {
-        Kind::Pipe(file.into())
+        StdioKind::Pipe(file.into())
     } else if kind.is_socket() {
-        Kind::Socket(file.into())
+        StdioKind::Socket(file.into())
     } else {
-        Kind::Other
+        StdioKind::Other
     })
 }
 
@@ -109,7 +109,7 @@ mod tests {
         let (mut near, far) = tokio::io::duplex(64);
         let stop = CancellationToken::new();
         let stopped = Box::pin(stop.clone().cancelled_owned());
-        let mut input = Until { input: Box::new(far), stopped };
+        let mut input = CancellableInput { input: Box::new(far), stopped };
         near.write_all(b"ab").await.unwrap();
         let mut read = [0; 2];
         input.read_exact(&mut read).await.unwrap();

@@ -14,31 +14,31 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use zero_core::result::{Content, Display, Location, ToolResult};
+use zero_core::tool_result::{FileLocation, ResultDisplay, ToolResult, ToolResultPart};
 use zero_core::{
-    Category, Effect, Effects, Kind, Reason, Risk, TargetPath, TimeoutClass, ToolError, ToolName,
-    ToolSpec,
+    Effect, Effects, ErrorReason, RiskLevel, TargetPath, TimeoutClass, ToolCategory, ToolError,
+    ToolKind, ToolName, ToolSpec,
 };
 use zero_sandbox::Workspace;
 
-use crate::context::CallContext;
-use crate::particulars::Particulars;
+use crate::call_context::CallContext;
 use crate::schema;
+use crate::tool_notes::ToolNotes;
 
 /// A future that can be stored.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// What a tool says about itself besides its name and its types.
 #[derive(Clone, Debug)]
-pub struct About {
+pub struct ToolInfo {
     /// Name for people.
     pub display_name: &'static str,
     /// The shelf it stands on.
-    pub category: Category,
+    pub category: ToolCategory,
     /// How an editor should picture it.
-    pub kind: Kind,
+    pub kind: ToolKind,
     /// Risk before the arguments are looked at.
-    pub risk: Risk,
+    pub risk: RiskLevel,
     /// Which deadline it works under.
     pub timeout_class: TimeoutClass,
     /// Whether running it twice is the same as running it once.
@@ -47,13 +47,13 @@ pub struct About {
     pub fallback: Option<&'static str>,
 }
 
-impl About {
+impl ToolInfo {
     /// What most tools of a program's own say: called once, done quickly, at this risk.
-    pub fn new(display_name: &'static str, risk: Risk) -> Self {
+    pub fn new(display_name: &'static str, risk: RiskLevel) -> Self {
         Self {
             display_name,
-            category: Category::External,
-            kind: Kind::Other,
+            category: ToolCategory::External,
+            kind: ToolKind::Other,
             risk,
             timeout_class: TimeoutClass::File,
             idempotent: false,
@@ -64,32 +64,32 @@ impl About {
 
 /// What a call will do, for a person.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Description {
+pub struct CallDescription {
     /// One line, such as ``Edit `src/main.rs` ``.
     pub title: String,
     /// Places it is about.
-    pub locations: Vec<Location>,
+    pub locations: Vec<FileLocation>,
 }
 
 /// What a run gives back, before it is bounded and rendered.
 #[derive(Debug)]
 pub struct ToolReply<O> {
     /// For the model.
-    pub content: Vec<Content>,
+    pub content: Vec<ToolResultPart>,
     /// For the person.
-    pub display: Display,
+    pub display: ResultDisplay,
     /// For programs.
     pub output: O,
     /// Places touched.
-    pub locations: Vec<Location>,
+    pub locations: Vec<FileLocation>,
 }
 
 impl<O> ToolReply<O> {
     /// The same text for the model and the person.
     pub fn text(text: impl Into<String>, output: O) -> Self {
         let text = text.into();
-        let display = Display::markdown(text.clone());
-        Self { content: vec![Content::Text(text)], display, output, locations: Vec::new() }
+        let display = ResultDisplay::markdown(text.clone());
+        Self { content: vec![ToolResultPart::Text(text)], display, output, locations: Vec::new() }
     }
 }
 
@@ -107,11 +107,11 @@ pub trait Tool: Send + Sync + 'static {
     const NAME: &'static str;
 
     /// What it says about itself.
-    fn about(&self) -> About;
+    fn about(&self) -> ToolInfo;
 
     /// What is to be known of it beside its description, for people.
-    fn particulars(&self) -> Particulars {
-        Particulars::default()
+    fn particulars(&self) -> ToolNotes {
+        ToolNotes::default()
     }
 
     /// Settles the arguments: paths to handles, patterns to matchers. Changes nothing.
@@ -129,8 +129,8 @@ pub trait Tool: Send + Sync + 'static {
     }
 
     /// What the call will do, for a person; what the tool is called when nobody says more.
-    fn describe(&self, _plan: &Self::Plan) -> Description {
-        Description { title: self.about().display_name.to_owned(), locations: Vec::new() }
+    fn describe(&self, _plan: &Self::Plan) -> CallDescription {
+        CallDescription { title: self.about().display_name.to_owned(), locations: Vec::new() }
     }
 
     /// What the call will touch. Policy, sandbox and audit see this.
@@ -155,7 +155,7 @@ pub trait Tool: Send + Sync + 'static {
     }
 
     /// What a person should see before they answer; made only when one is asked.
-    fn preview(&self, _plan: &Self::Plan, _cx: &CallContext) -> Option<Display> {
+    fn preview(&self, _plan: &Self::Plan, _cx: &CallContext) -> Option<ResultDisplay> {
         None
     }
 
@@ -176,8 +176,8 @@ pub trait AnyTool: Send + Sync {
     fn plan(&self, input: Value, workspace: &Workspace) -> Result<Box<dyn AnyPlan>, ToolError>;
 
     /// What is to be known of it beside its description, for people.
-    fn particulars(&self) -> Particulars {
-        Particulars::default()
+    fn particulars(&self) -> ToolNotes {
+        ToolNotes::default()
     }
 
     /// What it says of itself and nobody vouches for, such as `read-only`. People are shown it; no
@@ -205,7 +205,7 @@ pub trait AnyTool: Send + Sync {
 /// A planned call whose types are gone.
 pub trait AnyPlan: Send + Sync {
     /// What the call will do, for a person.
-    fn describe(&self) -> Description;
+    fn describe(&self) -> CallDescription;
 
     /// What the call will touch.
     fn effects(&self) -> Effects;
@@ -221,7 +221,7 @@ pub trait AnyPlan: Send + Sync {
     }
 
     /// What a person should see before they answer.
-    fn preview(&self, cx: &CallContext) -> Option<Display>;
+    fn preview(&self, cx: &CallContext) -> Option<ResultDisplay>;
 
     /// Does it.
     fn run(&self, cx: CallContext) -> BoxFuture<'static, Result<ToolResult, ToolError>>;
@@ -251,10 +251,10 @@ pub fn erase<T: Tool>(tool: T) -> Arc<dyn AnyTool> {
         idempotent: about.idempotent,
         fallback: about.fallback.map(|name| ToolName::new(name).expect("a valid tool name")),
     };
-    Arc::new(Erased { tool: Arc::new(tool), spec })
+    Arc::new(ErasedTool { tool: Arc::new(tool), spec })
 }
 
-struct Erased<T> {
+struct ErasedTool<T> {
     tool: Arc<T>,
     spec: ToolSpec,
 }
@@ -264,12 +264,12 @@ struct ErasedPlan<T: Tool> {
     plan: Arc<T::Plan>,
 }
 
-impl<T: Tool> AnyTool for Erased<T> {
+impl<T: Tool> AnyTool for ErasedTool<T> {
     fn spec(&self) -> &ToolSpec {
         &self.spec
     }
 
-    fn particulars(&self) -> Particulars {
+    fn particulars(&self) -> ToolNotes {
         self.tool.particulars()
     }
 
@@ -284,7 +284,10 @@ impl<T: Tool> AnyTool for Erased<T> {
         folder: Option<&Path>,
     ) -> Result<Box<dyn AnyPlan>, ToolError> {
         let args = serde_json::from_value(input).map_err(|error| {
-            ToolError::invalid(Reason::SchemaViolation, format!("the input does not fit: {error}"))
+            ToolError::invalid(
+                ErrorReason::SchemaViolation,
+                format!("the input does not fit: {error}"),
+            )
         })?;
         let plan = Arc::new(self.tool.plan_in(args, workspace, folder)?);
         Ok(Box::new(ErasedPlan { tool: Arc::clone(&self.tool), plan }))
@@ -296,7 +299,7 @@ impl<T: Tool> AnyTool for Erased<T> {
 }
 
 impl<T: Tool> AnyPlan for ErasedPlan<T> {
-    fn describe(&self) -> Description {
+    fn describe(&self) -> CallDescription {
         self.tool.describe(&self.plan)
     }
 
@@ -312,7 +315,7 @@ impl<T: Tool> AnyPlan for ErasedPlan<T> {
         self.tool.check(&self.plan, cx)
     }
 
-    fn preview(&self, cx: &CallContext) -> Option<Display> {
+    fn preview(&self, cx: &CallContext) -> Option<ResultDisplay> {
         self.tool.preview(&self.plan, cx)
     }
 
@@ -322,7 +325,7 @@ impl<T: Tool> AnyPlan for ErasedPlan<T> {
             let reply = tool.run(plan, cx).await?;
             let structured = serde_json::to_value(&reply.output).map_err(|error| {
                 ToolError::failed(
-                    Reason::Panic,
+                    ErrorReason::Panic,
                     format!("the result could not be written down: {error}"),
                 )
             })?;

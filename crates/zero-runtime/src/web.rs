@@ -8,10 +8,10 @@
 //!
 //! Not here: the rules (`zero_policy`), and what a page or a message means.
 
-mod body;
-mod client;
-mod failure;
-mod guard;
+mod network_guard;
+mod response_body;
+mod web_client;
+mod web_error;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,20 +19,22 @@ use std::time::Duration;
 use url::Url;
 use zero_policy::HostName;
 
-pub use self::body::{BodyLimits, Rest, read, read_start};
-pub use self::client::{Fetched, Outgoing, Redirects, WebClient};
-pub use self::failure::{WebError, of_reqwest, shortened};
-pub use self::guard::{Gate, NetworkGuard, Unreachable, is_outside, shown_origin};
+pub use self::network_guard::{
+    ConnectionGate, NetworkGuard, UnreachableError, is_outside, shown_origin,
+};
+pub use self::response_body::{BodyLimits, BodyRemainder, read, read_start};
+pub use self::web_client::{OutgoingRequest, RedirectPolicy, WebClient, WebResponse};
+pub use self::web_error::{WebError, of_reqwest, shortened};
 
 /// The web, as far as one call may reach it.
 #[derive(Clone, Debug)]
-pub struct CallWeb {
+pub struct CallWebAccess {
     guard: NetworkGuard,
     /// The hosts that were judged for the call and allowed.
     hosts: Arc<[HostName]>,
 }
 
-impl CallWeb {
+impl CallWebAccess {
     pub(crate) fn new(guard: NetworkGuard, hosts: Arc<[HostName]>) -> Self {
         Self { guard, hosts }
     }

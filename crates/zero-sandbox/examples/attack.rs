@@ -11,14 +11,14 @@
     reason = "a program for tests, which does what zero does not"
 )]
 
-#[path = "attack/calls.rs"]
-mod calls;
 #[path = "attack/files.rs"]
 mod files;
 #[path = "attack/processes.rs"]
 mod processes;
 #[path = "attack/sockets.rs"]
 mod sockets;
+#[path = "attack/system_calls.rs"]
+mod system_calls;
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -32,16 +32,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Deserialize;
-use zero_sandbox::drain::Collector;
-use zero_sandbox::net::SessionNet;
-use zero_sandbox::warden::{Order, Settings, Stdio, Use, Warden};
-use zero_sandbox::{CommandSpec, Profile};
+use zero_sandbox::output_collector::OutputCollector;
+use zero_sandbox::shared_network::SharedNetwork;
+use zero_sandbox::spawner::{CommandStdio, LayerSelection, SpawnSpec, Spawner, SpawnerSettings};
+use zero_sandbox::{CommandSpec, SandboxProfile};
 
 #[derive(Deserialize)]
-struct Plan {
-    profile: Profile,
+struct AttackPlan {
+    profile: SandboxProfile,
     command: CommandSpec,
-    layers: Use,
+    layers: LayerSelection,
     /// Runs beside the command, in a network of both, and says when it is ready.
     server: Option<CommandSpec>,
     /// What happens on the host while walls stand ready for the command. None: they do not.
@@ -49,7 +49,7 @@ struct Plan {
 }
 
 fn main() -> ExitCode {
-    zero_sandbox::child::from_argv0();
+    zero_sandbox::helper_process::from_argv0();
     let args: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     match words.as_slice() {
@@ -64,13 +64,14 @@ fn main() -> ExitCode {
 }
 
 fn confine(plan: &str) -> ExitCode {
-    let Plan { profile, command, layers, server, meanwhile } =
+    let AttackPlan { profile, command, layers, server, meanwhile } =
         serde_json::from_slice(&fs::read(plan).unwrap()).unwrap();
-    let warden = Warden::start_with(Settings { layers, ..Settings::default() }).unwrap();
-    let net = server.as_ref().map(|_| Arc::new(SessionNet::alone(&warden).unwrap()));
+    let warden =
+        Spawner::start_with(SpawnerSettings { layers, ..SpawnerSettings::default() }).unwrap();
+    let net = server.as_ref().map(|_| Arc::new(SharedNetwork::alone(&warden).unwrap()));
     let order = |command| {
         let (profile, net) = (profile.clone(), net.clone());
-        Order { command, profile, stdio: Stdio::Pipes, timeout: None, net }
+        SpawnSpec { command, profile, stdio: CommandStdio::Pipes, timeout: None, net }
     };
     let mut server = server.map(|server| {
         let mut order = order(server);
@@ -98,7 +99,7 @@ fn confine(plan: &str) -> ExitCode {
         }
     };
     drop(running.stdin.take());
-    let said = Collector::default().collect(&mut running, |_| ControlFlow::Continue(()));
+    let said = OutputCollector::default().collect(&mut running, |_| ControlFlow::Continue(()));
     let (said, ended) = said.unwrap();
     io::stdout().write_all(said.stdout.head()).unwrap();
     io::stderr().write_all(said.stderr.head()).unwrap();
@@ -110,7 +111,7 @@ fn confine(plan: &str) -> ExitCode {
 
 /// Runs something harmless, and waits until walls like those it had stand ready. Putting them up ahead
 /// may come to nothing; the next command brings the next try.
-fn stand_ready(warden: &Warden, harmless: Order) {
+fn stand_ready(warden: &Spawner, harmless: SpawnSpec) {
     const TRIES: usize = 4;
     const PATIENCE: Duration = Duration::from_secs(30);
     let ready = (0..TRIES).any(|_| {
@@ -129,7 +130,7 @@ fn stand_ready(warden: &Warden, harmless: Order) {
 }
 
 /// Whether there are a keeper, bubblewrap, and our last step, one below the other, and nobody else.
-fn stands(warden: &Warden) -> bool {
+fn stands(warden: &Spawner) -> bool {
     let children = |pid: u32| -> Vec<u32> {
         let list = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
         let list = list.unwrap_or_default();
@@ -177,7 +178,7 @@ fn churn(folder: &str, thread: u32) {
 }
 
 fn attempt(name: &str, args: &[&str]) -> io::Result<String> {
-    let elsewhere = [calls::attempt, files::attempt, processes::attempt, sockets::attempt];
+    let elsewhere = [system_calls::attempt, files::attempt, processes::attempt, sockets::attempt];
     if let Some(answer) = elsewhere.iter().find_map(|attempt| attempt(name, args)) {
         return answer;
     }

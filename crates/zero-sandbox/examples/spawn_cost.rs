@@ -18,9 +18,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio as StdStdio};
 use std::time::{Duration, Instant};
 
-use zero_sandbox::drain::Collector;
-use zero_sandbox::warden::{Order, Settings, Stdio, Use, Warden};
-use zero_sandbox::{CommandSpec, Network, ProcessLimits, Profile, Property};
+use zero_sandbox::output_collector::OutputCollector;
+use zero_sandbox::spawner::{CommandStdio, LayerSelection, SpawnSpec, Spawner, SpawnerSettings};
+use zero_sandbox::{CommandSpec, NetworkAccess, ProcessLimits, SandboxProfile, SandboxProperty};
 
 const GIGABYTE: &str = "1G";
 const PAUSE: Duration = Duration::from_millis(60);
@@ -44,7 +44,7 @@ const SECRET_FILES: &[&str] =
     &["home/.netrc", "home/.npmrc", "home/.git-credentials", "home/.cargo/credentials.toml"];
 
 fn main() -> ExitCode {
-    zero_sandbox::child::from_argv0();
+    zero_sandbox::helper_process::from_argv0();
     let rounds = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(101);
     let Some(bwrap) =
         ["/usr/bin/bwrap", "/usr/local/bin/bwrap"].iter().find(|p| Path::new(p).exists())
@@ -56,17 +56,20 @@ fn main() -> ExitCode {
         println!("{}", series(rounds));
         return ExitCode::SUCCESS;
     }
-    let place = Place::new();
-    let wardens = [Use::All, Use::WithoutBubblewrap]
-        .map(|layers| Warden::start_with(Settings { layers, ..Settings::default() }).unwrap());
+    let place = CostFixture::new();
+    let wardens = [LayerSelection::All, LayerSelection::WithoutBubblewrap].map(|layers| {
+        Spawner::start_with(SpawnerSettings { layers, ..SpawnerSettings::default() }).unwrap()
+    });
     let [full, direct] = &wardens;
     let mut times: [Vec<Duration>; 5] = Default::default();
     for _ in 0..rounds {
         let [plain, bare_bwrap, landlock, walls, at_once] = &mut times;
         plain.push(timed(|| succeed(Command::new("/bin/true"))));
-        landlock.push(timed(|| run(direct, place.order(Use::WithoutBubblewrap, "/bin/true", &[]))));
+        landlock.push(timed(|| {
+            run(direct, place.order(LayerSelection::WithoutBubblewrap, "/bin/true", &[]))
+        }));
         bare_bwrap.push(timed(|| succeed(plain_bwrap(bwrap))));
-        let confined = || run(full, place.order(Use::All, "/bin/true", &[]));
+        let confined = || run(full, place.order(LayerSelection::All, "/bin/true", &[]));
         walls.push(timed(confined));
         // Right after the one before, when nothing stands ready yet.
         at_once.push(measured(confined));
@@ -100,14 +103,14 @@ fn main() -> ExitCode {
 /// What commands cost that follow one another: at once, after a moment, and those of several agents
 /// in turn.
 fn series(rounds: usize) -> String {
-    let warden = Warden::start().unwrap();
-    let places: Vec<Place> = (0..AGENTS).map(|_| Place::new()).collect();
+    let warden = Spawner::start().unwrap();
+    let places: Vec<CostFixture> = (0..AGENTS).map(|_| CostFixture::new()).collect();
     let [at_once, paused, in_turn] = [(SHORT_PAUSE, 1), (LONG_PAUSE, 1), (SHORT_PAUSE, AGENTS)]
         .map(|(pause, agents)| {
-            let places: Vec<&Place> = places.iter().take(agents).collect();
-            let each = |place: &&Place| {
+            let places: Vec<&CostFixture> = places.iter().take(agents).collect();
+            let each = |place: &&CostFixture| {
                 std::thread::sleep(pause);
-                let mut order = place.order(Use::All, "/bin/bash", &["-c", "true"]);
+                let mut order = place.order(LayerSelection::All, "/bin/bash", &["-c", "true"]);
                 order.profile.limits = ProcessLimits::default();
                 measured(|| run(&warden, order))
             };
@@ -122,9 +125,9 @@ fn series(rounds: usize) -> String {
 }
 
 /// A workspace and a home as people have them, outside `/tmp`.
-struct Place(tempfile::TempDir);
+struct CostFixture(tempfile::TempDir);
 
-impl Place {
+impl CostFixture {
     fn new() -> Self {
         let place = tempfile::Builder::new().prefix("zero-cost-").tempdir_in("/var/tmp").unwrap();
         let path = |name: &str| place.path().join(name);
@@ -140,33 +143,33 @@ impl Place {
         Self(place)
     }
 
-    fn order(&self, layers: Use, program: &str, args: &[&str]) -> Order {
+    fn order(&self, layers: LayerSelection, program: &str, args: &[&str]) -> SpawnSpec {
         let path = |name: &str| self.0.path().join(name);
         let paths = |names: [&[&str]; 2]| names.concat().into_iter().map(path).collect();
-        let inside = layers == Use::All;
-        Order {
+        let inside = layers == LayerSelection::All;
+        SpawnSpec {
             command: CommandSpec {
                 program: program.into(),
                 args: args.iter().map(Into::into).collect(),
                 folder: path("ws"),
                 environment: vec![("PATH".into(), "/usr/local/bin:/usr/bin:/bin".into())],
             },
-            profile: Profile {
+            profile: SandboxProfile {
                 writable: vec![path("ws")],
                 // Without namespaces a writable folder is writable as a whole.
                 protected: if inside { paths([PROTECTED, PROTECTED_MISSING]) } else { Vec::new() },
                 protected_files: Vec::new(),
                 masked: paths([SECRET_FOLDERS, SECRET_FILES]),
-                network: Network::Nothing,
+                network: NetworkAccess::Nothing,
                 limits: ProcessLimits { cpu_percent: 400, ..ProcessLimits::default() },
                 tmp: path("tmp"),
                 weaknesses: if inside {
                     Vec::new()
                 } else {
-                    vec![Property::Attributes, Property::PrivateTmp]
+                    vec![SandboxProperty::Attributes, SandboxProperty::PrivateTmp]
                 },
             },
-            stdio: Stdio::Pipes,
+            stdio: CommandStdio::Pipes,
             timeout: None,
             net: None,
         }
@@ -198,7 +201,7 @@ fn plain_bwrap(bwrap: &str) -> Command {
     command
 }
 
-fn run(warden: &Warden, order: Order) {
+fn run(warden: &Spawner, order: SpawnSpec) {
     let running = warden.spawn(order).unwrap();
     let ended = running.wait(Duration::from_secs(30)).unwrap();
     assert_eq!(ended.exit_code, Some(0), "{ended:?}");
@@ -208,10 +211,10 @@ fn succeed(mut command: Command) {
     assert!(command.stdin(StdStdio::null()).status().unwrap().success(), "{command:?}");
 }
 
-fn drain(warden: &Warden, place: &Place) {
-    let order = place.order(Use::All, "head", &["-c", GIGABYTE, "/dev/zero"]);
+fn drain(warden: &Spawner, place: &CostFixture) {
+    let order = place.order(LayerSelection::All, "head", &["-c", GIGABYTE, "/dev/zero"]);
     let mut running = warden.spawn(order).unwrap();
-    let collected = Collector::default().collect(&mut running, |_| ControlFlow::Continue(()));
+    let collected = OutputCollector::default().collect(&mut running, |_| ControlFlow::Continue(()));
     assert_eq!(collected.unwrap().0.stdout.total_bytes(), 1 << 30);
 }
 
@@ -224,12 +227,13 @@ fn peak_kb() -> u64 {
 
 /// What so many commands leave, one name a thing: processes and zombies, handles, mounts, control
 /// groups, and files.
-fn left_by(place: &Place, commands: usize) -> Vec<String> {
-    let both = [Use::All, Use::WithoutBubblewrap];
+fn left_by(place: &CostFixture, commands: usize) -> Vec<String> {
+    let both = [LayerSelection::All, LayerSelection::WithoutBubblewrap];
     // Walls that stand ready for the next command are gone at the look after the last one.
     let wardens = both.map(|layers| {
-        let settings = Settings { layers, ready_for: SETTLE / 2, ..Settings::default() };
-        Warden::start_with(settings).unwrap()
+        let settings =
+            SpawnerSettings { layers, ready_for: SETTLE / 2, ..SpawnerSettings::default() };
+        Spawner::start_with(settings).unwrap()
     });
     let run_each = || {
         for (warden, layers) in wardens.iter().zip(both) {
@@ -237,27 +241,27 @@ fn left_by(place: &Place, commands: usize) -> Vec<String> {
         }
     };
     run_each();
-    let before = Traces::of(&wardens, place);
+    let before = HostResidue::of(&wardens, place);
     for _ in 0..commands / 2 {
         run_each();
     }
-    Traces::of(&wardens, place).more_than(&before)
+    HostResidue::of(&wardens, place).more_than(&before)
 }
 
 /// What can be seen of commands from outside.
-struct Traces {
+struct HostResidue {
     /// By kind, because a keeper that stands ready has another number each time.
     counts: [(&'static str, usize); 3],
     /// By name: files of the person, and control groups.
     files: BTreeSet<String>,
 }
 
-impl Traces {
-    fn of(wardens: &[Warden; 2], place: &Place) -> Self {
+impl HostResidue {
+    fn of(wardens: &[Spawner; 2], place: &CostFixture) -> Self {
         // Ends that were told may still be on their way out.
         std::thread::sleep(SETTLE);
         let own = std::process::id();
-        let pids = || wardens.iter().filter_map(Warden::pid).chain([own]);
+        let pids = || wardens.iter().filter_map(Spawner::pid).chain([own]);
         let lines = |path: &str| fs::read_to_string(path).unwrap_or_default().lines().count();
         Self {
             counts: [

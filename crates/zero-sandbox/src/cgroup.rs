@@ -10,7 +10,7 @@
 //! groups ahead of its command, while nobody waits, and what it starts begins there too. It leaves
 //! when the command has lived for a while; where it has not, the warden removes the groups.
 
-mod place;
+mod cgroup_parents;
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -18,10 +18,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::kernel_file;
-use crate::process_tree::Process;
+use crate::process_tree::ProcessInfo;
 use crate::profile::ProcessLimits;
-use crate::running::{LimitedBy, LimitsReport, Why};
-pub(crate) use place::{Places, Version};
+use crate::running_command::{ExitCause, LimitEnforcer, LimitsReport};
+pub(crate) use cgroup_parents::{CgroupParents, CgroupVersion};
 
 /// How often a group is tried to be removed: its last process may just be going.
 const REMOVE_TRIES_MAX: u32 = 100;
@@ -41,10 +41,10 @@ const TASKS_MAX: u64 = 4 * 1024 * 1024;
 
 /// The control groups of one command. Dropping them removes them, once their processes are gone.
 #[derive(Debug, Default)]
-pub(crate) struct Groups {
-    memory: Option<Group>,
-    cpu: Option<Group>,
-    processes: Option<Group>,
+pub(crate) struct CommandCgroups {
+    memory: Option<ControlGroup>,
+    cpu: Option<ControlGroup>,
+    processes: Option<ControlGroup>,
     limits: Option<ProcessLimits>,
     /// What was made, each folder once.
     made: Vec<PathBuf>,
@@ -54,12 +54,12 @@ pub(crate) struct Groups {
     joined: Vec<PathBuf>,
     has_left: bool,
     /// What was counted before the command that runs now.
-    before: Counts,
+    before: CgroupCounters,
 }
 
 /// What the kernel counts for as long as a group is there, for however many commands.
 #[derive(Clone, Copy, Debug, Default)]
-struct Counts {
+struct CgroupCounters {
     /// Processes that were killed for want of memory.
     killed: u64,
     /// Processes that were not let come into being.
@@ -70,7 +70,7 @@ struct Counts {
 
 /// How a process gets into its groups.
 #[derive(Debug, Default)]
-pub(crate) struct Entries {
+pub(crate) struct CgroupEntryHandles {
     /// The only group, where a process can begin in it.
     pub(crate) folder: Option<OwnedFd>,
     /// Files of all groups; who writes `0` to one joins.
@@ -78,14 +78,14 @@ pub(crate) struct Entries {
 }
 
 #[derive(Clone, Debug)]
-struct Group {
-    version: Version,
+struct ControlGroup {
+    version: CgroupVersion,
     folder: PathBuf,
 }
 
-impl Groups {
+impl CommandCgroups {
     /// Makes groups for a command this process keeps. What cannot be had is not there.
-    pub(crate) fn make(places: &Places, limits: &ProcessLimits) -> Self {
+    pub(crate) fn make(places: &CgroupParents, limits: &ProcessLimits) -> Self {
         let mut groups = Self::default();
         groups.limit(places, limits);
         groups
@@ -93,9 +93,9 @@ impl Groups {
 
     /// Goes into groups of version 1, without limits yet, ahead of a command that this process
     /// will start.
-    pub(crate) fn ahead(places: &Places) -> Self {
+    pub(crate) fn ahead(places: &CgroupParents) -> Self {
         let mut groups = Self::default();
-        let Some(name) = Name::own().map(|name| name.to_string()) else { return groups };
+        let Some(name) = CgroupName::own().map(|name| name.to_string()) else { return groups };
         for folder in places.version_1().map(|parent| parent.join(&name)) {
             if !groups.has_made(&folder) {
                 continue;
@@ -109,9 +109,9 @@ impl Groups {
     }
 
     /// Sets limits, on groups made ahead or now.
-    pub(crate) fn limit(&mut self, places: &Places, limits: &ProcessLimits) {
+    pub(crate) fn limit(&mut self, places: &CgroupParents, limits: &ProcessLimits) {
         self.limits = Some(*limits);
-        let Some(name) = Name::own().map(|name| name.to_string()) else { return };
+        let Some(name) = CgroupName::own().map(|name| name.to_string()) else { return };
         self.memory = self.one(places.memory(limits), &name, |group| group.limit_memory(limits));
         self.cpu = self.one(places.cpu(limits), &name, |group| group.limit_cpu(limits));
         self.processes =
@@ -164,13 +164,13 @@ impl Groups {
     }
 
     /// What cannot be read was not counted.
-    fn counts(&self) -> Counts {
+    fn counts(&self) -> CgroupCounters {
         let (killed, peak) = match &self.memory {
             Some(group) => (group.killed().unwrap_or_default(), group.peak().unwrap_or_default()),
             None => (0, 0),
         };
-        let refused = self.processes.as_ref().and_then(Group::refused).unwrap_or_default();
-        Counts { killed, refused, peak }
+        let refused = self.processes.as_ref().and_then(ControlGroup::refused).unwrap_or_default();
+        CgroupCounters { killed, refused, peak }
     }
 
     fn has_made(&mut self, folder: &Path) -> bool {
@@ -189,21 +189,21 @@ impl Groups {
 
     fn one(
         &mut self,
-        place: Option<(Version, &Path)>,
+        place: Option<(CgroupVersion, &Path)>,
         name: &str,
-        limit: impl FnOnce(&Group) -> io::Result<()>,
-    ) -> Option<Group> {
+        limit: impl FnOnce(&ControlGroup) -> io::Result<()>,
+    ) -> Option<ControlGroup> {
         let (version, parent) = place?;
-        let group = Group { version, folder: parent.join(name) };
+        let group = ControlGroup { version, folder: parent.join(name) };
         (self.has_made(&group.folder) && limit(&group).is_ok()).then_some(group)
     }
 
     /// What enforces which limit.
     pub(crate) fn report(&self) -> LimitsReport {
-        let by = |group: &Option<Group>| match group.as_ref().map(|group| group.version) {
-            Some(Version::V2) => LimitedBy::CgroupV2,
-            Some(Version::V1) => LimitedBy::CgroupV1,
-            None => LimitedBy::Watchdog,
+        let by = |group: &Option<ControlGroup>| match group.as_ref().map(|group| group.version) {
+            Some(CgroupVersion::V2) => LimitEnforcer::CgroupV2,
+            Some(CgroupVersion::V1) => LimitEnforcer::CgroupV1,
+            None => LimitEnforcer::Watchdog,
         };
         LimitsReport {
             memory: by(&self.memory),
@@ -213,7 +213,7 @@ impl Groups {
     }
 
     /// How a process gets into the groups.
-    pub(crate) fn entries(&self) -> io::Result<Entries> {
+    pub(crate) fn entries(&self) -> io::Result<CgroupEntryHandles> {
         let in_use = |folder: &&PathBuf| {
             !self.joined.contains(folder)
                 && [&self.memory, &self.cpu, &self.processes]
@@ -224,7 +224,7 @@ impl Groups {
         let entry = |folder: &PathBuf| kernel_file::open_to_write(&folder.join("cgroup.procs"));
         let used: Vec<&PathBuf> = self.made.iter().filter(in_use).collect();
         let files = used.iter().map(|folder| entry(folder)).collect::<io::Result<_>>()?;
-        let is_v2 = |group: &Group| group.version == Version::V2;
+        let is_v2 = |group: &ControlGroup| group.version == CgroupVersion::V2;
         // A process begins in one group only, so there must not be others to join.
         let folder = match used.as_slice() {
             [folder]
@@ -234,11 +234,11 @@ impl Groups {
             }
             _ => None,
         };
-        Ok(Entries { folder, files })
+        Ok(CgroupEntryHandles { folder, files })
     }
 
     /// The limit the command went over, if it did.
-    pub(crate) fn exceeded(&self) -> Option<Why> {
+    pub(crate) fn exceeded(&self) -> Option<ExitCause> {
         let limits = self.limits.as_ref()?;
         if let Some(group) = &self.memory
             && group.killed() > Some(self.before.killed)
@@ -246,7 +246,7 @@ impl Groups {
             let limit = limits.memory_bytes;
             // One that is no higher than before may be another command's.
             let peak = group.peak().filter(|peak| *peak > self.before.peak).unwrap_or_default();
-            return Some(Why::MemoryLimit { limit, used: peak.max(limit) });
+            return Some(ExitCause::MemoryLimit { limit, used: peak.max(limit) });
         }
         let group = self.processes.as_ref()?;
         // What cannot be read now says nothing: it was within the limit when it last could be, and
@@ -257,7 +257,7 @@ impl Groups {
         let count = (members.lines().count() as u64).saturating_sub(own);
         let limit = limits.processes;
         let used = if refused { count.max(limit.saturating_add(1)) } else { count };
-        (used > limit).then_some(Why::ProcessLimit { limit, used })
+        (used > limit).then_some(ExitCause::ProcessLimit { limit, used })
     }
 
     /// Whether anything has to be asked now and then.
@@ -272,14 +272,14 @@ impl Groups {
             let _ = kernel_file::write(&group.folder.join("pids.max"), "0");
         }
         for group in [&self.memory, &self.cpu, &self.processes].into_iter().flatten() {
-            if group.version == Version::V2 {
+            if group.version == CgroupVersion::V2 {
                 let _ = kernel_file::write(&group.folder.join("cgroup.kill"), "1");
             }
         }
     }
 }
 
-impl Drop for Groups {
+impl Drop for CommandCgroups {
     fn drop(&mut self) {
         for folder in self.made.iter().filter(|folder| !self.inside.contains(folder)) {
             remove(folder);
@@ -289,29 +289,29 @@ impl Drop for Groups {
 
 /// The name of the groups that a process keeps, to remove them when it is gone.
 pub(crate) fn name_of(keeper: i32) -> Option<String> {
-    Name::of(keeper).map(|name| name.to_string())
+    CgroupName::of(keeper).map(|name| name.to_string())
 }
 
 /// Removes the groups that a process went into and did not leave before it ended.
-pub(crate) fn remove_named(places: &Places, name: &str) {
+pub(crate) fn remove_named(places: &CgroupParents, name: &str) {
     for parent in places.version_1() {
         remove(&parent.join(name));
     }
 }
 
 /// Memory of a group.
-struct Held {
+struct CgroupMemory {
     all: u64,
     /// That of it which somebody has to free.
     not_given_back: u64,
 }
 
-impl Group {
+impl ControlGroup {
     /// How many of its processes were killed for want of memory.
     fn killed(&self) -> Option<u64> {
         let events = match self.version {
-            Version::V2 => "memory.events",
-            Version::V1 => "memory.oom_control",
+            CgroupVersion::V2 => "memory.events",
+            CgroupVersion::V1 => "memory.oom_control",
         };
         kernel_file::counter(&self.folder.join(events), "oom_kill")
     }
@@ -319,8 +319,8 @@ impl Group {
     /// The most memory that it held.
     fn peak(&self) -> Option<u64> {
         let peak = match self.version {
-            Version::V2 => "memory.peak",
-            Version::V1 => "memory.max_usage_in_bytes",
+            CgroupVersion::V2 => "memory.peak",
+            CgroupVersion::V1 => "memory.max_usage_in_bytes",
         };
         kernel_file::number(&self.folder.join(peak))
     }
@@ -330,14 +330,14 @@ impl Group {
         kernel_file::counter(&self.folder.join("pids.events"), "max")
     }
 
-    fn memory_held(&self) -> Option<Held> {
+    fn memory_held(&self) -> Option<CgroupMemory> {
         let (usage, in_files) = match self.version {
-            Version::V2 => ("memory.current", "file"),
-            Version::V1 => ("memory.usage_in_bytes", "cache"),
+            CgroupVersion::V2 => ("memory.current", "file"),
+            CgroupVersion::V1 => ("memory.usage_in_bytes", "cache"),
         };
         let all = kernel_file::number(&self.folder.join(usage))?;
         if all <= LEFT_BYTES_MAX {
-            return Some(Held { all, not_given_back: all });
+            return Some(CgroupMemory { all, not_given_back: all });
         }
         // The kernel takes long to add this up.
         let stat = self.folder.join("memory.stat");
@@ -348,7 +348,7 @@ impl Group {
         };
         // Files in memory are counted as files, and stay.
         let given_back = value(in_files)?.saturating_sub(value("shmem")?);
-        Some(Held { all, not_given_back: all.saturating_sub(given_back) })
+        Some(CgroupMemory { all, not_given_back: all.saturating_sub(given_back) })
     }
 
     fn set(&self, file: &str, value: &str) -> io::Result<()> {
@@ -358,13 +358,13 @@ impl Group {
     fn limit_memory(&self, limits: &ProcessLimits) -> io::Result<()> {
         let bytes = limits.memory_bytes.to_string();
         match self.version {
-            Version::V2 => {
+            CgroupVersion::V2 => {
                 self.set("memory.max", &bytes)?;
                 // Not there without swap.
                 let _ = self.set("memory.swap.max", "0");
                 let _ = self.set("memory.oom.group", "1");
             }
-            Version::V1 => {
+            CgroupVersion::V1 => {
                 // Set before, for another command: memory alone may never have more than both.
                 let _ = self.set("memory.memsw.limit_in_bytes", "-1");
                 self.set("memory.limit_in_bytes", &bytes)?;
@@ -380,8 +380,8 @@ impl Group {
     fn limit_cpu(&self, limits: &ProcessLimits) -> io::Result<()> {
         let quota = CPU_PERIOD_US * u64::from(limits.cpu_percent.max(1)) / 100;
         match self.version {
-            Version::V2 => self.set("cpu.max", &format!("{quota} {CPU_PERIOD_US}")),
-            Version::V1 => {
+            CgroupVersion::V2 => self.set("cpu.max", &format!("{quota} {CPU_PERIOD_US}")),
+            CgroupVersion::V1 => {
                 self.set("cpu.cfs_period_us", &CPU_PERIOD_US.to_string())?;
                 self.set("cpu.cfs_quota_us", &quota.to_string())
             }
@@ -396,11 +396,11 @@ impl Group {
 }
 
 /// Removes groups whose keepers are gone, and kills what is still in them.
-pub(crate) fn sweep(places: &Places) {
-    let Some(own) = Name::own() else { return };
+pub(crate) fn sweep(places: &CgroupParents) {
+    let Some(own) = CgroupName::own() else { return };
     for parent in places.parents() {
         for name in kernel_file::names(parent).unwrap_or_default() {
-            let Some(found) = Name::parse(&name) else { continue };
+            let Some(found) = CgroupName::parse(&name) else { continue };
             // Numbers mean something only among those who count alike.
             if found.namespace != own.namespace || found.is_kept() {
                 continue;
@@ -428,21 +428,21 @@ fn remove(folder: &Path) {
 
 /// The name of a group: who keeps it.
 #[derive(Debug, PartialEq, Eq)]
-struct Name {
+struct CgroupName {
     /// In which numbers of processes are counted.
     namespace: u64,
     pid: i32,
     started: u64,
 }
 
-impl Name {
+impl CgroupName {
     fn own() -> Option<Self> {
         Self::of(rustix::process::getpid().as_raw_nonzero().get())
     }
 
     fn of(pid: i32) -> Option<Self> {
         let namespace = rustix::fs::stat("/proc/self/ns/pid").ok()?.st_ino;
-        Some(Self { namespace, pid, started: Process::read(pid)?.started })
+        Some(Self { namespace, pid, started: ProcessInfo::read(pid)?.started })
     }
 
     fn parse(name: &str) -> Option<Self> {
@@ -457,11 +457,12 @@ impl Name {
 
     /// Whether its keeper is alive.
     fn is_kept(&self) -> bool {
-        Process::read(self.pid).is_some_and(|now| now.started == self.started && !now.is_zombie())
+        ProcessInfo::read(self.pid)
+            .is_some_and(|now| now.started == self.started && !now.is_zombie())
     }
 }
 
-impl std::fmt::Display for Name {
+impl std::fmt::Display for CgroupName {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(out, "zero-{}-{}-{}", self.namespace, self.pid, self.started)
     }
@@ -475,10 +476,10 @@ mod tests {
     #[test]
     #[expect(clippy::disallowed_methods, reason = "a process to be left behind")]
     fn only_what_nobody_keeps_is_swept() {
-        let places = Places::find();
-        let kept = Groups::make(&places, &ProcessLimits::default());
-        let own = Name::own().unwrap();
-        let stale = Name { started: own.started + 1, ..own }.to_string();
+        let places = CgroupParents::find();
+        let kept = CommandCgroups::make(&places, &ProcessLimits::default());
+        let own = CgroupName::own().unwrap();
+        let stale = CgroupName { started: own.started + 1, ..own }.to_string();
         let mut left = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         for parent in places.parents() {
             rustix::fs::mkdir(parent.join(&stale), rustix::fs::Mode::RWXU).unwrap();
@@ -507,8 +508,8 @@ mod tests {
     #[test]
     fn a_group_that_cannot_be_read_is_over_no_limit() {
         let folder = PathBuf::from("/sys/fs/cgroup/zero-test-of-none");
-        let group = Group { version: Version::V1, folder: folder.clone() };
-        let mut groups = Groups::default();
+        let group = ControlGroup { version: CgroupVersion::V1, folder: folder.clone() };
+        let mut groups = CommandCgroups::default();
         groups.processes = Some(group);
         groups.limits = Some(ProcessLimits::default());
         groups.inside = vec![folder];
@@ -517,12 +518,12 @@ mod tests {
 
     #[test]
     fn a_name_tells_who_keeps_the_group() {
-        let own = Name::own().unwrap();
-        assert_eq!(Name::parse(&own.to_string()), Some(Name::own().unwrap()));
+        let own = CgroupName::own().unwrap();
+        assert_eq!(CgroupName::parse(&own.to_string()), Some(CgroupName::own().unwrap()));
         assert!(own.is_kept());
-        assert!(!Name { started: own.started + 1, ..own }.is_kept());
+        assert!(!CgroupName { started: own.started + 1, ..own }.is_kept());
         for other in ["zero-1-2", "zero-1-2-3-4", "user.slice", "zero-a-b-c", ""] {
-            assert_eq!(Name::parse(other), None, "{other}");
+            assert_eq!(CgroupName::parse(other), None, "{other}");
         }
     }
 }

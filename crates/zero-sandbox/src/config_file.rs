@@ -16,11 +16,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rustix::fs::{AtFlags, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
-use crate::canonical::{self, LastLink};
-use crate::facts::{FileFacts, FileType};
-use crate::lock::{self, LockFailure};
-use crate::metadata::{self, Attributes};
-use crate::{StateDir, beneath};
+use crate::canonical_path::{self, FinalLinkMode};
+use crate::file_attributes::{self, FileAttributes};
+use crate::file_facts::{FileFacts, FileType};
+use crate::file_lock::{self, LockError};
+use crate::{StateDir, open_beneath};
 
 /// Why such a file could not be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -145,7 +145,7 @@ impl ConfigFile {
     }
 
     /// The folder it lies in, held open; `None` when that does not exist.
-    fn find(&self) -> Result<Option<Place>, ConfigFileError> {
+    fn find(&self) -> Result<Option<ConfigFileLocation>, ConfigFileError> {
         let opened = match self {
             Self::Own(path) => {
                 let path = settled(path)?;
@@ -156,26 +156,26 @@ impl ConfigFile {
                 let (above, name) = split(relative)?;
                 // A workspace that is not there has no files.
                 let opened = rustix::fs::open(root, folder_flags(), Mode::empty())
-                    .and_then(|root| beneath::open(&root, above, folder_flags()));
+                    .and_then(|root| open_beneath::open(&root, above, folder_flags()));
                 (opened, name.to_owned())
             }
         };
         match opened {
-            (Ok(folder), name) => Ok(Some(Place { folder, name })),
+            (Ok(folder), name) => Ok(Some(ConfigFileLocation { folder, name })),
             (Err(Errno::NOENT), _) => Ok(None),
             (Err(errno), _) => Err(errno.into()),
         }
     }
 
     /// The same, with missing folders made.
-    fn make(&self) -> Result<Place, ConfigFileError> {
+    fn make(&self) -> Result<ConfigFileLocation, ConfigFileError> {
         match self {
             Self::Own(path) => {
                 let path = settled(path)?;
                 let (above, name) = split(&path)?;
                 StateDir::new(above).create()?;
                 let folder = rustix::fs::open(above, folder_flags(), Mode::empty())?;
-                Ok(Place { folder, name: name.to_owned() })
+                Ok(ConfigFileLocation { folder, name: name.to_owned() })
             }
             Self::Beneath { root, relative } => {
                 let (above, name) = split(relative)?;
@@ -186,9 +186,9 @@ impl ConfigFile {
                         Ok(()) | Err(Errno::EXIST) => {}
                         Err(errno) => return Err(errno.into()),
                     }
-                    folder = beneath::open(&folder, step, folder_flags())?;
+                    folder = open_beneath::open(&folder, step, folder_flags())?;
                 }
-                Ok(Place { folder, name: name.to_owned() })
+                Ok(ConfigFileLocation { folder, name: name.to_owned() })
             }
         }
     }
@@ -196,20 +196,20 @@ impl ConfigFile {
 
 /// Waits for the lock that keeps two zeros from changing the same file at once.
 pub fn lock(state: &StateDir, name: &str) -> Result<File, ConfigFileError> {
-    lock::wait(state.lock_file(name)?, || Ok(())).map_err(|failure| match failure {
-        LockFailure::System(error) => ConfigFileError::System(error),
+    file_lock::wait(state.lock_file(name)?, || Ok(())).map_err(|failure| match failure {
+        LockError::System(error) => ConfigFileError::System(error),
         // Nobody calls the waiting off.
-        LockFailure::Held | LockFailure::NotWanted(_) => ConfigFileError::Locked,
+        LockError::Held | LockError::NotWanted(_) => ConfigFileError::Locked,
     })
 }
 
 /// A name in a folder that is held open.
-struct Place {
+struct ConfigFileLocation {
     folder: OwnedFd,
     name: OsString,
 }
 
-impl Place {
+impl ConfigFileLocation {
     fn stat(&self) -> Result<Option<Stat>, ConfigFileError> {
         match rustix::fs::statat(&self.folder, &self.name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => Ok(Some(stat)),
@@ -234,7 +234,7 @@ impl Place {
         file.write_all(bytes)?;
         if let Some(old) = old {
             keep_xattrs(self.folder.as_fd(), &self.name, &file);
-            Attributes::of(old).apply(&file)?;
+            FileAttributes::of(old).apply(&file)?;
         }
         file.sync_all()?;
         rustix::fs::renameat(&self.folder, temp, &self.folder, &self.name)?;
@@ -246,7 +246,7 @@ impl Place {
 
 /// The path with its links followed, as far as it exists.
 fn settled(path: &Path) -> Result<PathBuf, ConfigFileError> {
-    let found = canonical::canonicalise(Path::new("/"), path, LastLink::Follow)
+    let found = canonical_path::canonicalise(Path::new("/"), path, FinalLinkMode::Follow)
         .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error.to_string()))?;
     Ok(found.missing.iter().fold(found.existing, |path, name| path.join(name)))
 }
@@ -264,7 +264,7 @@ fn refuse_special(stat: &Stat) -> Result<(), ConfigFileError> {
 }
 
 /// That its folder lets us replace a file is no leave to change it.
-fn may_write(place: &Place) -> Result<(), ConfigFileError> {
+fn may_write(place: &ConfigFileLocation) -> Result<(), ConfigFileError> {
     let write = rustix::fs::Access::WRITE_OK;
     match rustix::fs::accessat(&place.folder, &place.name, write, AtFlags::EACCESS) {
         Err(errno @ (Errno::ACCESS | Errno::PERM | Errno::ROFS)) => Err(errno.into()),
@@ -276,7 +276,7 @@ fn may_write(place: &Place) -> Result<(), ConfigFileError> {
 fn keep_xattrs(folder: BorrowedFd<'_>, name: &OsStr, file: &File) {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
     if let Ok(original) = rustix::fs::openat(folder, name, flags, Mode::empty()) {
-        metadata::copy_xattrs(original, file);
+        file_attributes::copy_xattrs(original, file);
     }
 }
 

@@ -3,7 +3,7 @@
 use std::io;
 
 use rustix::io::Errno;
-use zero_core::{ErrorType, Reason, ToolError};
+use zero_core::{ErrorReason, ErrorType, ToolError};
 
 /// Turns a failed file operation into an error for the caller. `verb` completes "could not …".
 pub fn from_io(verb: &str, path: &str, source: &io::Error) -> ToolError {
@@ -26,47 +26,51 @@ fn plain(source: &io::Error) -> String {
     chars.next().map_or_else(String::new, |first| first.to_lowercase().chain(chars).collect())
 }
 
-fn classify(errno: Option<Errno>, kind: io::ErrorKind) -> (ErrorType, Reason, &'static str) {
+fn classify(errno: Option<Errno>, kind: io::ErrorKind) -> (ErrorType, ErrorReason, &'static str) {
     use ErrorType::{ExecutionFailed, InvalidInput, NotFound, PermissionDenied};
     match errno {
-        Some(Errno::NOENT) => (NotFound, Reason::Io, ""),
+        Some(Errno::NOENT) => (NotFound, ErrorReason::Io, ""),
         Some(Errno::ACCESS | Errno::PERM) => (
             PermissionDenied,
-            Reason::AccessDenied,
+            ErrorReason::AccessDenied,
             "; check the owner and mode of the file and its folder",
         ),
         Some(Errno::ROFS) => (
             ExecutionFailed,
-            Reason::ReadOnly,
+            ErrorReason::ReadOnly,
             "; nothing was changed, choose a folder that can be written",
         ),
         Some(Errno::NOSPC | Errno::DQUOT) => (
             ExecutionFailed,
-            Reason::DiskFull,
+            ErrorReason::DiskFull,
             "; nothing was changed, free some room and try again",
         ),
         Some(Errno::EXIST) => (
             ExecutionFailed,
-            Reason::StaleFile,
+            ErrorReason::StaleFile,
             "; somebody else made it in this moment, read it first",
         ),
-        Some(Errno::FBIG) => (ExecutionFailed, Reason::TooLarge, "; nothing was changed"),
-        Some(Errno::ISDIR) => (InvalidInput, Reason::IsDirectory, "; name a file"),
-        Some(Errno::NOTDIR) => (InvalidInput, Reason::NotDirectory, "; part of the path is a file"),
-        Some(Errno::LOOP) => {
-            (InvalidInput, Reason::BadPath, "; a link stands where none was before, try again")
+        Some(Errno::FBIG) => (ExecutionFailed, ErrorReason::TooLarge, "; nothing was changed"),
+        Some(Errno::ISDIR) => (InvalidInput, ErrorReason::IsDirectory, "; name a file"),
+        Some(Errno::NOTDIR) => {
+            (InvalidInput, ErrorReason::NotDirectory, "; part of the path is a file")
         }
-        Some(Errno::NAMETOOLONG) => (InvalidInput, Reason::BadPath, ""),
+        Some(Errno::LOOP) => {
+            (InvalidInput, ErrorReason::BadPath, "; a link stands where none was before, try again")
+        }
+        Some(Errno::NAMETOOLONG) => (InvalidInput, ErrorReason::BadPath, ""),
         Some(Errno::INVAL) if kind == io::ErrorKind::InvalidFilename => {
-            (InvalidInput, Reason::BadPath, "")
+            (InvalidInput, ErrorReason::BadPath, "")
         }
         Some(Errno::INTR | Errno::AGAIN | Errno::BUSY | Errno::STALE | Errno::TXTBSY) => {
-            (ExecutionFailed, Reason::Transient, "; try again")
+            (ExecutionFailed, ErrorReason::Transient, "; try again")
         }
-        Some(Errno::MFILE | Errno::NFILE | Errno::NOMEM) => {
-            (ExecutionFailed, Reason::ResourceExhausted, "; try again with fewer calls at once")
-        }
-        _ => (ExecutionFailed, Reason::Io, ""),
+        Some(Errno::MFILE | Errno::NFILE | Errno::NOMEM) => (
+            ExecutionFailed,
+            ErrorReason::ResourceExhausted,
+            "; try again with fewer calls at once",
+        ),
+        _ => (ExecutionFailed, ErrorReason::Io, ""),
     }
 }
 
@@ -75,18 +79,18 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(errno: Errno, error_type: ErrorType, reason: Reason) {
+    fn check(errno: Errno, error_type: ErrorType, reason: ErrorReason) {
         let error = from_errno("write", "a", errno);
         assert_eq!((error.error_type, error.reason()), (error_type, Some(reason)), "{error}");
     }
 
     #[test]
     fn each_failure_gets_its_kind() {
-        check(Errno::NOENT, ErrorType::NotFound, Reason::Io);
-        check(Errno::ACCESS, ErrorType::PermissionDenied, Reason::AccessDenied);
-        check(Errno::NOSPC, ErrorType::ExecutionFailed, Reason::DiskFull);
-        check(Errno::ROFS, ErrorType::ExecutionFailed, Reason::ReadOnly);
-        check(Errno::INTR, ErrorType::ExecutionFailed, Reason::Transient);
+        check(Errno::NOENT, ErrorType::NotFound, ErrorReason::Io);
+        check(Errno::ACCESS, ErrorType::PermissionDenied, ErrorReason::AccessDenied);
+        check(Errno::NOSPC, ErrorType::ExecutionFailed, ErrorReason::DiskFull);
+        check(Errno::ROFS, ErrorType::ExecutionFailed, ErrorReason::ReadOnly);
+        check(Errno::INTR, ErrorType::ExecutionFailed, ErrorReason::Transient);
         let error = from_errno("write", "a", Errno::NOSPC);
         assert_eq!(
             error.message,

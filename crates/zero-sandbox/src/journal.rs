@@ -8,8 +8,8 @@
 //! Somebody else may put the new state there, such as an editor that has the file open. The same
 //! holds then, but for the one step: what they make of it is looked at, and recorded as it is.
 
-mod record;
-mod shelf;
+mod change_record;
+mod journal_store;
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -20,21 +20,23 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{AtFlags, Stat};
 use serde::Serialize;
-use zero_core::{ByteSize, ErrorType, Reason, ToolError};
+use zero_core::{ByteSize, ErrorReason, ErrorType, ToolError};
 
-use self::record::{Record, Side};
-use self::shelf::Shelf;
-use crate::canonical::LastLink;
-use crate::facts::{FileFacts, FileType};
+use self::change_record::{ChangeRecord, RecordedState};
+use self::journal_store::JournalStore;
+use crate::canonical_path::FinalLinkMode;
+use crate::file_attributes::FileAttributes;
 use crate::file_error;
-use crate::located::Located;
-use crate::lock::{self, LockFailure};
-use crate::metadata::Attributes;
-use crate::replace::{Replacement, may_write, remove, remove_empty_folder, still_there};
+use crate::file_facts::{FileFacts, FileType};
+use crate::file_lock::{self, LockError};
+use crate::file_replacement::{
+    FileReplacement, may_write, remove, remove_empty_folder, still_there,
+};
+use crate::resolved_path::ResolvedPath;
 use crate::state_dir::StateDir;
 use crate::workspace::Workspace;
 
-pub use self::record::sha256;
+pub use self::change_record::sha256;
 
 /// Lock files; files whose names fall together only wait for each other now and then.
 const LOCK_SHARDS: usize = 64;
@@ -45,7 +47,7 @@ const LANDING_PAUSE: Duration = Duration::from_millis(20);
 
 /// What stands, or stood, at a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Snapshot {
+pub enum FileSnapshot {
     /// Nothing.
     Absent,
     /// An ordinary file.
@@ -55,7 +57,7 @@ pub enum Snapshot {
         /// What was known of it when they were read.
         facts: FileFacts,
         /// Its mode and owner.
-        attributes: Attributes,
+        attributes: FileAttributes,
     },
     /// A link.
     Symlink {
@@ -64,7 +66,7 @@ pub enum Snapshot {
     },
 }
 
-impl Snapshot {
+impl FileSnapshot {
     fn bytes(&self) -> Option<&[u8]> {
         match self {
             Self::File { bytes, .. } => Some(bytes),
@@ -75,7 +77,7 @@ impl Snapshot {
 
 /// What should become of a file.
 #[derive(Debug)]
-pub enum Change {
+pub enum FileChange {
     /// It holds these bytes from now on, and keeps its mode and owner.
     Replace(Vec<u8>),
     /// It is a copy of another file from now on.
@@ -83,7 +85,7 @@ pub enum Change {
         /// The bytes.
         bytes: Vec<u8>,
         /// Mode and owner of the other file: a copy is as private as what it copies.
-        attributes: Attributes,
+        attributes: FileAttributes,
     },
     /// It is gone.
     Remove,
@@ -91,7 +93,7 @@ pub enum Change {
 
 /// Who changed a file, for the journal.
 #[derive(Clone, Debug)]
-pub struct ChangeNote {
+pub struct ChangeOrigin {
     /// The tool.
     pub tool: String,
     /// The call.
@@ -100,20 +102,20 @@ pub struct ChangeNote {
 
 /// What a change did.
 #[derive(Debug)]
-pub struct Applied {
+pub struct AppliedChange {
     /// Names the change for [`Journal::undo`].
     pub id: u64,
     /// What stood there before.
-    pub before: Snapshot,
+    pub before: FileSnapshot,
     /// What is known of the file now; `None` when there is none.
     pub after: Option<FileFacts>,
     /// What has become of what was asked for.
-    pub landed: Landed,
+    pub landed: WriteOutcome,
 }
 
 /// What has become of a new state.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Landed {
+pub enum WriteOutcome {
     /// It is there, as it was asked for.
     AsAsked,
     /// Whoever put it there changed it on the way: these bytes stand there now.
@@ -124,12 +126,12 @@ pub enum Landed {
 
 /// Somebody who puts bytes in the place of a file. Says whether they took them: if not, nothing was
 /// written. Where they refuse it, nothing is.
-pub type Hand<'a> = &'a dyn Fn(&[u8]) -> Result<bool, ToolError>;
+pub type ExternalWriter<'a> = &'a dyn Fn(&[u8]) -> Result<bool, ToolError>;
 
 /// What has become of a recorded change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum EntryState {
+pub enum ChangeState {
     /// The file is as the change left it: it can be undone.
     Applied,
     /// The file is as it was before: the change was undone by hand, or a crash came first.
@@ -142,7 +144,7 @@ pub enum EntryState {
 
 /// A recorded change, for people.
 #[derive(Clone, Debug, Serialize)]
-pub struct Entry {
+pub struct JournalEntry {
     /// Names it for [`Journal::undo`].
     pub id: u64,
     /// When, in UTC.
@@ -156,14 +158,14 @@ pub struct Entry {
     /// `create`, `change` or `remove`.
     pub action: &'static str,
     /// What has become of it.
-    pub state: EntryState,
+    pub state: ChangeState,
     /// Set when this change took back another one.
     pub undoes: Option<u64>,
 }
 
 /// Whether an undo may overwrite what was changed since.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Conflicts {
+pub enum UndoConflictPolicy {
     /// Refuse.
     Refuse,
     /// Restore all the same; the state lost is journaled in its turn.
@@ -174,23 +176,23 @@ pub enum Conflicts {
 #[derive(Clone, Debug)]
 pub struct Journal {
     workspace: Workspace,
-    shelf: Shelf,
+    shelf: JournalStore,
     locks: StateDir,
     file_bytes_max: ByteSize,
 }
 
 /// A place as it was found, and why it will be changed.
-struct Site<'a> {
-    target: &'a Located,
-    note: &'a ChangeNote,
+struct PendingChange<'a> {
+    target: &'a ResolvedPath,
+    note: &'a ChangeOrigin,
     undoes: Option<u64>,
-    before: Snapshot,
+    before: FileSnapshot,
     stat: Option<Stat>,
 }
 
 /// What should stand at a place from now on.
-enum NewState {
-    File { bytes: Vec<u8>, attributes: Option<Attributes> },
+enum NewFileState {
+    File { bytes: Vec<u8>, attributes: Option<FileAttributes> },
     Link { points_at: PathBuf },
     Nothing,
 }
@@ -199,12 +201,12 @@ impl Journal {
     /// The journal of `workspace`, kept under `state`.
     pub fn new(state: &StateDir, workspace: Workspace, file_bytes_max: ByteSize) -> Self {
         let key = sha256(workspace.cwd().as_os_str().as_bytes());
-        let shelf = Shelf::new(state.child("journal").child(&key[..16]));
+        let shelf = JournalStore::new(state.child("journal").child(&key[..16]));
         Self { workspace, shelf, locks: state.child("locks"), file_bytes_max }
     }
 
     /// Reads a file whole, within the size limit.
-    pub fn read(&self, target: &Located) -> Result<Snapshot, ToolError> {
+    pub fn read(&self, target: &ResolvedPath) -> Result<FileSnapshot, ToolError> {
         self.snapshot(target).map(|(snapshot, _)| snapshot)
     }
 
@@ -213,11 +215,11 @@ impl Journal {
     /// moment, so that a cancelled call changes nothing.
     pub fn change(
         &self,
-        target: &Located,
-        note: &ChangeNote,
+        target: &ResolvedPath,
+        note: &ChangeOrigin,
         still_wanted: impl Fn() -> Result<(), ToolError>,
-        decide: impl FnOnce(&Snapshot) -> Result<Change, ToolError>,
-    ) -> Result<Applied, ToolError> {
+        decide: impl FnOnce(&FileSnapshot) -> Result<FileChange, ToolError>,
+    ) -> Result<AppliedChange, ToolError> {
         self.change_through(None, target, note, still_wanted, decide)
     }
 
@@ -225,26 +227,31 @@ impl Journal {
     /// ever, and so is a file whose folder is not there yet; what they refuse is not.
     pub fn change_through(
         &self,
-        hand: Option<Hand<'_>>,
-        target: &Located,
-        note: &ChangeNote,
+        hand: Option<ExternalWriter<'_>>,
+        target: &ResolvedPath,
+        note: &ChangeOrigin,
         still_wanted: impl Fn() -> Result<(), ToolError>,
-        decide: impl FnOnce(&Snapshot) -> Result<Change, ToolError>,
-    ) -> Result<Applied, ToolError> {
+        decide: impl FnOnce(&FileSnapshot) -> Result<FileChange, ToolError>,
+    ) -> Result<AppliedChange, ToolError> {
         let _lock = self.lock(target.path(), &still_wanted)?;
         let (before, stat) = self.snapshot(target)?;
         let new = match decide(&before)? {
-            Change::Replace(bytes) => NewState::File { bytes, attributes: None },
-            Change::Copy { bytes, attributes } => {
-                NewState::File { bytes, attributes: Some(attributes) }
+            FileChange::Replace(bytes) => NewFileState::File { bytes, attributes: None },
+            FileChange::Copy { bytes, attributes } => {
+                NewFileState::File { bytes, attributes: Some(attributes) }
             }
-            Change::Remove => NewState::Nothing,
+            FileChange::Remove => NewFileState::Nothing,
         };
-        self.apply(Site { target, note, undoes: None, before, stat }, new, hand, still_wanted)
+        self.apply(
+            PendingChange { target, note, undoes: None, before, stat },
+            new,
+            hand,
+            still_wanted,
+        )
     }
 
     /// Takes change `id` back.
-    pub fn undo(&self, id: u64, conflicts: Conflicts) -> Result<Applied, ToolError> {
+    pub fn undo(&self, id: u64, conflicts: UndoConflictPolicy) -> Result<AppliedChange, ToolError> {
         let record = self.shelf.record(id)?;
         let target = self.target_of(&record.path.to_path())?;
         let always = || Ok(());
@@ -252,16 +259,16 @@ impl Journal {
         let (before, stat) = self.snapshot(&target)?;
         may_undo(self.state_of(&record, &before), conflicts, id, target.shown())?;
         let new = match &record.before {
-            Side::Absent => NewState::Nothing,
-            Side::Symlink { target } => NewState::Link { points_at: target.to_path() },
-            Side::File { sha256, attributes, .. } => {
+            RecordedState::Absent => NewFileState::Nothing,
+            RecordedState::Symlink { target } => NewFileState::Link { points_at: target.to_path() },
+            RecordedState::File { sha256, attributes, .. } => {
                 // A file that is still there keeps the mode it has: somebody may have made it private.
                 let attributes = if stat.is_some() { None } else { *attributes };
-                NewState::File { bytes: self.shelf.before(id, sha256)?, attributes }
+                NewFileState::File { bytes: self.shelf.before(id, sha256)?, attributes }
             }
         };
-        let note = ChangeNote { tool: "undo".to_owned(), call: record.call.clone() };
-        let site = Site { target: &target, note: &note, undoes: Some(id), before, stat };
+        let note = ChangeOrigin { tool: "undo".to_owned(), call: record.call.clone() };
+        let site = PendingChange { target: &target, note: &note, undoes: Some(id), before, stat };
         let applied = self.apply(site, new, None, always)?;
         self.remove_made_folders(&record);
         self.shelf.mark_undone(&record)?;
@@ -269,10 +276,10 @@ impl Journal {
     }
 
     /// The newest change that can be undone.
-    pub fn newest(&self) -> Result<Option<Entry>, ToolError> {
+    pub fn newest(&self) -> Result<Option<JournalEntry>, ToolError> {
         for id in self.shelf.ids()?.into_iter().rev() {
             let entry = self.entry(id)?;
-            let standing = matches!(entry.state, EntryState::Applied | EntryState::ChangedSince);
+            let standing = matches!(entry.state, ChangeState::Applied | ChangeState::ChangedSince);
             if entry.undoes.is_none() && standing {
                 return Ok(Some(entry));
             }
@@ -281,24 +288,24 @@ impl Journal {
     }
 
     /// All recorded changes, newest first.
-    pub fn list(&self) -> Result<Vec<Entry>, ToolError> {
+    pub fn list(&self) -> Result<Vec<JournalEntry>, ToolError> {
         self.shelf.ids()?.into_iter().rev().map(|id| self.entry(id)).collect()
     }
 
     /// One recorded change.
-    pub fn entry(&self, id: u64) -> Result<Entry, ToolError> {
+    pub fn entry(&self, id: u64) -> Result<JournalEntry, ToolError> {
         let record = self.shelf.record(id)?;
         let path = record.path.to_path();
         let state = match self.target_of(&path).and_then(|target| self.snapshot(&target)) {
             Ok((now, _)) => self.state_of(&record, &now),
-            Err(_) => EntryState::ChangedSince,
+            Err(_) => ChangeState::ChangedSince,
         };
         let action = match (&record.before, &record.after) {
-            (Side::Absent, _) => "create",
-            (_, Side::Absent) => "remove",
+            (RecordedState::Absent, _) => "create",
+            (_, RecordedState::Absent) => "remove",
             _ => "change",
         };
-        Ok(Entry {
+        Ok(JournalEntry {
             id,
             time: record.time,
             tool: record.tool,
@@ -349,16 +356,18 @@ impl Journal {
     }
 
     /// Whether all was kept that stood there before; the file is not touched until then.
-    fn is_whole(&self, record: &Record) -> Result<bool, ToolError> {
+    fn is_whole(&self, record: &ChangeRecord) -> Result<bool, ToolError> {
         match &record.before {
-            Side::File { sha256, .. } => Ok(self.shelf.whole_before(record.id, sha256)?.is_some()),
-            Side::Absent | Side::Symlink { .. } => Ok(true),
+            RecordedState::File { sha256, .. } => {
+                Ok(self.shelf.whole_before(record.id, sha256)?.is_some())
+            }
+            RecordedState::Absent | RecordedState::Symlink { .. } => Ok(true),
         }
     }
 
     /// Whether a change that was cut off by a crash took place; removes what it left beside the
     /// file. A temporary file that is still there was never renamed.
-    fn came_to_pass(&self, record: &Record) -> bool {
+    fn came_to_pass(&self, record: &ChangeRecord) -> bool {
         let Ok(target) = self.target_of(&record.path.to_path()) else { return true };
         let temp = temp_name(record.pid, record.id);
         let was_pending = rustix::fs::unlinkat(target.folder(), temp, AtFlags::empty()).is_ok();
@@ -366,7 +375,7 @@ impl Journal {
         !was_pending && !is_as_before()
     }
 
-    fn remove_made_folders(&self, record: &Record) {
+    fn remove_made_folders(&self, record: &ChangeRecord) {
         for folder in record.created_folders.iter().rev() {
             if let Ok(folder) = self.target_of(&folder.to_path()) {
                 remove_empty_folder(&folder);
@@ -376,20 +385,22 @@ impl Journal {
 
     fn apply(
         &self,
-        site: Site<'_>,
-        new: NewState,
-        hand: Option<Hand<'_>>,
+        site: PendingChange<'_>,
+        new: NewFileState,
+        hand: Option<ExternalWriter<'_>>,
         still_wanted: impl Fn() -> Result<(), ToolError>,
-    ) -> Result<Applied, ToolError> {
+    ) -> Result<AppliedChange, ToolError> {
         let after = match &new {
-            NewState::File { bytes, .. } => {
+            NewFileState::File { bytes, .. } => {
                 check_size(site.target.shown(), bytes.len() as u64, self.file_bytes_max)?;
-                Side::of_bytes(bytes)
+                RecordedState::of_bytes(bytes)
             }
-            NewState::Link { points_at } => Side::Symlink { target: points_at.as_path().into() },
-            NewState::Nothing => Side::Absent,
+            NewFileState::Link { points_at } => {
+                RecordedState::Symlink { target: points_at.as_path().into() }
+            }
+            NewFileState::Nothing => RecordedState::Absent,
         };
-        if site.stat.is_some() && !matches!(new, NewState::Nothing) {
+        if site.stat.is_some() && !matches!(new, NewFileState::Nothing) {
             may_write(site.target)?;
         }
         let record = self.begin(&site, after)?;
@@ -397,17 +408,17 @@ impl Journal {
         let done = still_wanted()
             .and_then(|()| still_there(site.target, site.stat.as_ref()))
             .and_then(|()| match (hand, &new) {
-                (Some(hand), NewState::File { bytes, .. })
+                (Some(hand), NewFileState::File { bytes, .. })
                     if site.target.missing_folders.is_empty() && hand(bytes)? =>
                 {
                     Ok(self.landed(&site, record, bytes))
                 }
-                _ => put(&site, id, &new).map(|after| (after, Landed::AsAsked)),
+                _ => put(&site, id, &new).map(|after| (after, WriteOutcome::AsAsked)),
             });
         match done {
             Ok((after, landed)) => {
                 self.shelf.settle(id);
-                Ok(Applied { id, before: site.before, after, landed })
+                Ok(AppliedChange { id, before: site.before, after, landed })
             }
             Err(error) => {
                 self.shelf.forget(id);
@@ -420,31 +431,31 @@ impl Journal {
     /// fail.
     fn landed(
         &self,
-        site: &Site<'_>,
-        mut record: Record,
+        site: &PendingChange<'_>,
+        mut record: ChangeRecord,
         asked: &[u8],
-    ) -> (Option<FileFacts>, Landed) {
+    ) -> (Option<FileFacts>, WriteOutcome) {
         let until = Instant::now() + LANDING_MAX;
         let mut last = None;
         loop {
             let now = self.read(site.target).ok();
             let is_last = Instant::now() >= until;
             match &now {
-                Some(Snapshot::File { bytes, facts, .. }) if bytes == asked => {
-                    return (Some(*facts), Landed::AsAsked);
+                Some(FileSnapshot::File { bytes, facts, .. }) if bytes == asked => {
+                    return (Some(*facts), WriteOutcome::AsAsked);
                 }
                 // Seen twice, it is not half of what is being written.
-                Some(Snapshot::File { bytes, facts, .. })
+                Some(FileSnapshot::File { bytes, facts, .. })
                     if now.as_ref() != Some(&site.before) && (is_last || now == last) =>
                 {
-                    record.after = Side::of_bytes(bytes);
+                    record.after = RecordedState::of_bytes(bytes);
                     self.shelf.amend(&record, site.before.bytes());
-                    return (Some(*facts), Landed::Altered(bytes.clone()));
+                    return (Some(*facts), WriteOutcome::Altered(bytes.clone()));
                 }
-                Some(Snapshot::File { facts, .. }) if is_last => {
-                    return (Some(*facts), Landed::NotYet);
+                Some(FileSnapshot::File { facts, .. }) if is_last => {
+                    return (Some(*facts), WriteOutcome::NotYet);
                 }
-                _ if is_last => return (None, Landed::NotYet),
+                _ if is_last => return (None, WriteOutcome::NotYet),
                 _ => {}
             }
             last = now;
@@ -453,20 +464,24 @@ impl Journal {
     }
 
     /// Puts what stands there now, and what is about to, safely on disk.
-    fn begin(&self, site: &Site<'_>, after: Side) -> Result<Record, ToolError> {
+    fn begin(
+        &self,
+        site: &PendingChange<'_>,
+        after: RecordedState,
+    ) -> Result<ChangeRecord, ToolError> {
         let before = site.before.bytes();
         let claim = self.shelf.claim(before.map_or(0, <[u8]>::len) as u64)?;
         let path = site.target.path();
         let made = site.target.missing_folders.len();
         let mut created: Vec<_> = path.ancestors().skip(1).take(made).map(Into::into).collect();
         created.reverse();
-        let record = Record {
+        let record = ChangeRecord {
             id: claim.id,
             time: jiff::Timestamp::now().to_string(),
             tool: site.note.tool.clone(),
             call: site.note.call.clone(),
             path: path.into(),
-            before: Side::of(&site.before, site.stat.as_ref()),
+            before: RecordedState::of(&site.before, site.stat.as_ref()),
             after,
             created_folders: created,
             undoes: site.undoes,
@@ -476,8 +491,8 @@ impl Journal {
         Ok(record)
     }
 
-    fn target_of(&self, path: &Path) -> Result<Located, ToolError> {
-        let target = self.workspace.locate_path(path, LastLink::Keep)?;
+    fn target_of(&self, path: &Path) -> Result<ResolvedPath, ToolError> {
+        let target = self.workspace.locate_path(path, FinalLinkMode::Keep)?;
         // The journal speaks of canonical paths. One that now leads elsewhere is not that file.
         if target.path() != path {
             let message = format!(
@@ -485,22 +500,22 @@ impl Journal {
                 path.display(),
                 target.path().display()
             );
-            return Err(ToolError::failed(Reason::StaleFile, message));
+            return Err(ToolError::failed(ErrorReason::StaleFile, message));
         }
         Ok(target)
     }
 
     /// What stands at a target now, and its stat.
-    fn snapshot(&self, target: &Located) -> Result<(Snapshot, Option<Stat>), ToolError> {
-        let Some(stat) = target.stat()? else { return Ok((Snapshot::Absent, None)) };
+    fn snapshot(&self, target: &ResolvedPath) -> Result<(FileSnapshot, Option<Stat>), ToolError> {
+        let Some(stat) = target.stat()? else { return Ok((FileSnapshot::Absent, None)) };
         let facts = FileFacts::of(&stat);
         let snapshot = if facts.file_type == FileType::Symlink {
             let points_at = rustix::fs::readlinkat(target.folder(), &target.name, Vec::new())
                 .map_err(|errno| file_error::from_errno("read the link", target.shown(), errno))?;
-            Snapshot::Symlink { target: PathBuf::from(OsStr::from_bytes(points_at.as_bytes())) }
+            FileSnapshot::Symlink { target: PathBuf::from(OsStr::from_bytes(points_at.as_bytes())) }
         } else {
             let bytes = read_whole(target.open_file()?, target.shown(), self.file_bytes_max)?;
-            Snapshot::File { bytes, facts, attributes: Attributes::of(&stat) }
+            FileSnapshot::File { bytes, facts, attributes: FileAttributes::of(&stat) }
         };
         Ok((snapshot, Some(stat)))
     }
@@ -514,12 +529,12 @@ impl Journal {
         let shown = path.display().to_string();
         let failed = |error: &io::Error| file_error::from_io("lock", &shown, error);
         let file = self.lock_file(path).map_err(|error| failed(&error))?;
-        lock::wait(file, still_wanted).map_err(|failure| match failure {
-            LockFailure::NotWanted(error) => error,
-            LockFailure::System(error) => failed(&error),
-            LockFailure::Held => {
+        file_lock::wait(file, still_wanted).map_err(|failure| match failure {
+            LockError::NotWanted(error) => error,
+            LockError::System(error) => failed(&error),
+            LockError::Held => {
                 let message = format!("`{shown}` is being changed by somebody else; try again");
-                ToolError::failed(Reason::Busy, message)
+                ToolError::failed(ErrorReason::Busy, message)
             }
         })
     }
@@ -538,53 +553,63 @@ impl Journal {
         file.try_lock().is_ok().then_some(file)
     }
 
-    fn state_of(&self, record: &Record, now: &Snapshot) -> EntryState {
+    fn state_of(&self, record: &ChangeRecord, now: &FileSnapshot) -> ChangeState {
         if self.shelf.is_undone(record.id) {
-            EntryState::Undone
+            ChangeState::Undone
         } else if record.after.is(now) {
-            EntryState::Applied
+            ChangeState::Applied
         } else if record.before.is(now) {
-            EntryState::NotApplied
+            ChangeState::NotApplied
         } else {
-            EntryState::ChangedSince
+            ChangeState::ChangedSince
         }
     }
 }
 
 /// Makes the new state visible, in one step.
-fn put(site: &Site<'_>, id: u64, new: &NewState) -> Result<Option<FileFacts>, ToolError> {
+fn put(
+    site: &PendingChange<'_>,
+    id: u64,
+    new: &NewFileState,
+) -> Result<Option<FileFacts>, ToolError> {
     let temp = temp_name(std::process::id(), id);
-    let mut replacement =
-        Replacement { target: site.target, temp: &temp, old: site.stat.as_ref(), attributes: None };
+    let mut replacement = FileReplacement {
+        target: site.target,
+        temp: &temp,
+        old: site.stat.as_ref(),
+        attributes: None,
+    };
     match new {
-        NewState::File { bytes, attributes } => {
+        NewFileState::File { bytes, attributes } => {
             replacement.attributes = *attributes;
             replacement.write(bytes).map(Some)
         }
-        NewState::Link { points_at } => replacement.link(points_at).map(|()| None),
-        NewState::Nothing => remove(site.target).map(|()| None),
+        NewFileState::Link { points_at } => replacement.link(points_at).map(|()| None),
+        NewFileState::Nothing => remove(site.target).map(|()| None),
     }
 }
 
 fn may_undo(
-    state: EntryState,
-    conflicts: Conflicts,
+    state: ChangeState,
+    conflicts: UndoConflictPolicy,
     id: u64,
     shown: &str,
 ) -> Result<(), ToolError> {
     match (state, conflicts) {
-        (EntryState::Applied, _) | (EntryState::ChangedSince, Conflicts::Overwrite) => Ok(()),
-        (EntryState::ChangedSince, Conflicts::Refuse) => {
+        (ChangeState::Applied, _) | (ChangeState::ChangedSince, UndoConflictPolicy::Overwrite) => {
+            Ok(())
+        }
+        (ChangeState::ChangedSince, UndoConflictPolicy::Refuse) => {
             let message = format!(
                 "`{shown}` was changed again after change {id}; undo the later changes first, or restore it all the same"
             );
-            Err(ToolError::new(ErrorType::PermissionDenied, Reason::StaleFile, message)
+            Err(ToolError::new(ErrorType::PermissionDenied, ErrorReason::StaleFile, message)
                 .with("id", id))
         }
-        (EntryState::NotApplied | EntryState::Undone, _) => {
+        (ChangeState::NotApplied | ChangeState::Undone, _) => {
             let message =
                 format!("change {id} of `{shown}` is not in force any more; nothing was done");
-            Err(ToolError::invalid(Reason::NoChange, message).with("id", id))
+            Err(ToolError::invalid(ErrorReason::NoChange, message).with("id", id))
         }
     }
 }
@@ -601,7 +626,7 @@ fn check_size(shown: &str, size: u64, max: ByteSize) -> Result<(), ToolError> {
     }
     let message =
         format!("`{shown}` has {}; files over {max} are not changed", ByteSize::bytes(size));
-    Err(ToolError::invalid(Reason::TooLarge, message).with("file", shown))
+    Err(ToolError::invalid(ErrorReason::TooLarge, message).with("file", shown))
 }
 
 fn read_whole(file: File, shown: &str, max: ByteSize) -> Result<Vec<u8>, ToolError> {

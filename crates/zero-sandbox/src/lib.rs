@@ -1,6 +1,6 @@
 //! The hands: the only crate that opens a person's files.
 //!
-//! A [`Workspace`] turns a path someone wrote into a [`Located`] handle whose meaning is settled
+//! A [`Workspace`] turns a path someone wrote into a [`ResolvedPath`] handle whose meaning is settled
 //! before anyone decides about it, and a [`Journal`] is the one way to change what a handle points
 //! at. Nothing above this crate opens, renames or removes a file by name, which is what lets the
 //! claims about links, races, torn writes and undo be stated and attacked in one place.
@@ -8,58 +8,62 @@
 //! Not here: which paths are allowed (policy), what is read or written (tools).
 
 pub mod append_file;
-#[cfg(unix)]
-pub mod at_terminal;
-pub mod beneath;
-pub mod canonical;
+pub mod canonical_path;
 #[cfg(target_os = "linux")]
 mod cgroup;
-pub mod child;
 pub mod config_file;
-pub mod confine;
-#[cfg(target_os = "linux")]
-pub mod drain;
-mod facts;
+pub mod confinement;
+pub mod file_attributes;
 pub mod file_error;
-mod folder;
+mod file_facts;
+mod file_lock;
+mod file_replacement;
+mod folder_handle;
+pub mod folder_lease;
+pub mod helper_process;
 pub mod journal;
-pub mod kept;
 #[cfg(target_os = "linux")]
 mod kernel_file;
-pub mod lease;
+pub mod layer_probe;
 #[cfg(target_os = "linux")]
-mod limits_watch;
-mod located;
-mod lock;
+mod limit_watchdog;
 pub mod locked_line;
-pub mod metadata;
+pub mod open_beneath;
+pub mod open_file_limit;
 #[cfg(target_os = "linux")]
-pub mod net;
-pub mod open_files;
-pub mod own_memory;
-pub mod probe;
+pub mod output_collector;
+pub mod path_survey;
+pub mod process_memory;
 #[cfg(target_os = "linux")]
 mod process_tree;
 pub mod profile;
-mod replace;
+pub mod quarantine;
+mod resolved_path;
 #[cfg(target_os = "linux")]
-pub mod running;
+pub mod running_command;
+pub mod secret_input;
+#[cfg(target_os = "linux")]
+pub mod shared_network;
+#[cfg(target_os = "linux")]
+pub mod spawner;
 pub mod state_dir;
 pub mod stdio_guard;
-pub mod survey;
-pub mod unseen;
-#[cfg(target_os = "linux")]
-pub mod warden;
+#[cfg(unix)]
+pub mod terminal_program;
 pub mod workspace;
 
-pub use canonical::LastLink;
+pub use canonical_path::FinalLinkMode;
 pub use config_file::{ConfigFile, ConfigFileError};
-pub use confine::Gap;
-pub use facts::{FileFacts, FileType};
-pub use folder::{DirEntry, Folder, Named};
-pub use journal::{Change, ChangeNote, Entry, EntryState, Journal, Landed, Snapshot};
-pub use located::Located;
-pub use probe::{LayerReport, Layers};
-pub use profile::{CommandSpec, Network, ProcessLimits, Profile, Property, Weakness};
+pub use confinement::ConfinementGap;
+pub use file_facts::{FileFacts, FileType};
+pub use folder_handle::{FolderEntry, FolderHandle, OpenedEntry};
+pub use journal::{
+    ChangeOrigin, ChangeState, FileChange, FileSnapshot, Journal, JournalEntry, WriteOutcome,
+};
+pub use layer_probe::{LayerReport, SandboxLayers};
+pub use profile::{
+    AcceptedWeakness, CommandSpec, NetworkAccess, ProcessLimits, SandboxProfile, SandboxProperty,
+};
+pub use resolved_path::ResolvedPath;
 pub use state_dir::StateDir;
 pub use workspace::Workspace;

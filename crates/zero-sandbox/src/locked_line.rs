@@ -48,24 +48,24 @@ impl LockedLine {
     }
 
     /// Waits until nobody else holds the line.
-    pub fn lock(&self) -> io::Result<HeldLine<'_>> {
+    pub fn lock(&self) -> io::Result<LockedLineGuard<'_>> {
         self.wait(File::try_lock)
     }
 
     /// Waits until nobody changes the line; others may read it too.
-    pub fn lock_shared(&self) -> io::Result<HeldLine<'_>> {
+    pub fn lock_shared(&self) -> io::Result<LockedLineGuard<'_>> {
         self.wait(File::try_lock_shared)
     }
 
     fn wait(
         &self,
         try_lock: impl Fn(&File) -> Result<(), TryLockError>,
-    ) -> io::Result<HeldLine<'_>> {
+    ) -> io::Result<LockedLineGuard<'_>> {
         let mut pause = PAUSE_FIRST;
         let mut began = None;
         loop {
             match try_lock(&self.file) {
-                Ok(()) => return Ok(HeldLine { file: &self.file }),
+                Ok(()) => return Ok(LockedLineGuard { file: &self.file }),
                 Err(TryLockError::Error(error)) => return Err(error),
                 Err(TryLockError::WouldBlock) => {}
             }
@@ -81,11 +81,11 @@ impl LockedLine {
 
 /// The line while nobody else can change it.
 #[derive(Debug)]
-pub struct HeldLine<'a> {
+pub struct LockedLineGuard<'a> {
     file: &'a File,
 }
 
-impl HeldLine<'_> {
+impl LockedLineGuard<'_> {
     /// What the file holds, its beginning if that is long; nothing when it was removed, and others
     /// may hold another one.
     pub fn read(&self) -> io::Result<Option<Vec<u8>>> {
@@ -104,7 +104,7 @@ impl HeldLine<'_> {
     }
 }
 
-impl Drop for HeldLine<'_> {
+impl Drop for LockedLineGuard<'_> {
     fn drop(&mut self) {
         // Nothing can be done about a lock that cannot be given back; it goes with the process.
         let _ = self.file.unlock();

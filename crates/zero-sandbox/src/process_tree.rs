@@ -19,7 +19,7 @@ const TREE_MAX: usize = 100_000;
 
 /// What the kernel says of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Process {
+pub(crate) struct ProcessInfo {
     pub(crate) pid: i32,
     pub(crate) parent: i32,
     pub(crate) group: i32,
@@ -31,7 +31,7 @@ pub(crate) struct Process {
     pub(crate) resident_pages: u64,
 }
 
-impl Process {
+impl ProcessInfo {
     /// What the kernel says now, if there is such a process.
     pub(crate) fn read(pid: i32) -> Option<Self> {
         Self::parse(&kernel_file::read(Path::new(&format!("/proc/{pid}/stat"))).ok()?)
@@ -68,8 +68,8 @@ impl Process {
 }
 
 /// Every process below `root`, except those in `skipped` and below them. Ended ones are there too.
-pub(crate) fn below(root: i32, skipped: &BTreeSet<i32>) -> Vec<Process> {
-    let children_of = Children::new();
+pub(crate) fn below(root: i32, skipped: &BTreeSet<i32>) -> Vec<ProcessInfo> {
+    let children_of = ChildLookup::new();
     let mut seen = BTreeSet::from([root]);
     let mut found = Vec::new();
     let mut waiting = vec![root];
@@ -81,7 +81,7 @@ pub(crate) fn below(root: i32, skipped: &BTreeSet<i32>) -> Vec<Process> {
             if skipped.contains(&pid) || !seen.insert(pid) {
                 continue;
             }
-            if let Some(process) = Process::read(pid) {
+            if let Some(process) = ProcessInfo::read(pid) {
                 found.push(process);
                 waiting.push(pid);
             }
@@ -95,9 +95,9 @@ pub(crate) fn below(root: i32, skipped: &BTreeSet<i32>) -> Vec<Process> {
 /// `may_get` chooses among those that have not ended.
 pub(crate) fn signal(
     root: i32,
-    tree: &[Process],
+    tree: &[ProcessInfo],
     signal: Signal,
-    mut may_get: impl FnMut(&Process) -> bool,
+    mut may_get: impl FnMut(&ProcessInfo) -> bool,
 ) -> u32 {
     let known: BTreeSet<i32> = tree.iter().map(|process| process.pid).collect();
     let mut count = 0;
@@ -107,10 +107,10 @@ pub(crate) fn signal(
         }
         let Some(pid) = Pid::from_raw(process.pid) else { continue };
         let held = rustix::process::pidfd_open(pid, PidfdFlags::empty());
-        let is_ours = |now: Process| {
+        let is_ours = |now: ProcessInfo| {
             now.started == process.started && (now.parent == root || known.contains(&now.parent))
         };
-        if !Process::read(process.pid).is_some_and(is_ours) {
+        if !ProcessInfo::read(process.pid).is_some_and(is_ours) {
             continue;
         }
         let sent = match held {
@@ -128,7 +128,7 @@ pub(crate) fn signal(
 ///
 /// The kernel does that in one step for each: a process which forks and ends all the time, and has
 /// another number whenever it is looked for, gets it too.
-pub(crate) fn signal_groups(tree: &[Process], signal: Signal) {
+pub(crate) fn signal_groups(tree: &[ProcessInfo], signal: Signal) {
     let own = rustix::process::getpgrp().as_raw_nonzero().get();
     // A session begins within the tree and nobody joins it from outside, nor a group within it.
     // Groups of sessions the tree was not yet cut off from are those of the caller.
@@ -142,21 +142,21 @@ pub(crate) fn signal_groups(tree: &[Process], signal: Signal) {
 }
 
 /// How the children of a process are found.
-enum Children {
+enum ChildLookup {
     /// The kernel lists them.
     Listed,
     /// It does not: the parents of all processes were read once.
     Searched(BTreeMap<i32, Vec<i32>>),
 }
 
-impl Children {
+impl ChildLookup {
     fn new() -> Self {
         if kernel_file::read(Path::new("/proc/thread-self/children")).is_ok() {
             return Self::Listed;
         }
         let mut children: BTreeMap<i32, Vec<i32>> = BTreeMap::new();
         for name in kernel_file::names(Path::new("/proc")).unwrap_or_default() {
-            if let Some(process) = name.parse().ok().and_then(Process::read) {
+            if let Some(process) = name.parse().ok().and_then(ProcessInfo::read) {
                 children.entry(process.parent).or_default().push(process.pid);
             }
         }
@@ -187,8 +187,9 @@ mod tests {
 
     #[track_caller]
     fn check(line: &str, expected: Option<(i32, char, i32, u64, u64, u64)>) {
-        let seen = Process::parse(line).map(|process| {
-            let Process { pid, state, parent, cpu_ticks, started, resident_pages, .. } = process;
+        let seen = ProcessInfo::parse(line).map(|process| {
+            let ProcessInfo { pid, state, parent, cpu_ticks, started, resident_pages, .. } =
+                process;
             (pid, state, parent, cpu_ticks, started, resident_pages)
         });
         assert_eq!(seen, expected, "{line}");
@@ -211,14 +212,14 @@ mod tests {
         #[expect(clippy::disallowed_methods, reason = "a child to find")]
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         let pid = i32::try_from(child.id()).unwrap();
-        assert!(Children::Listed.pids(own).contains(&pid));
-        let process = Process::read(pid).unwrap();
-        let searched = Children::Searched(BTreeMap::from([(process.parent, vec![pid])]));
+        assert!(ChildLookup::Listed.pids(own).contains(&pid));
+        let process = ProcessInfo::read(pid).unwrap();
+        let searched = ChildLookup::Searched(BTreeMap::from([(process.parent, vec![pid])]));
         assert_eq!(searched.pids(own), [pid]);
         assert!(below(own, &BTreeSet::new()).iter().any(|process| process.pid == pid));
         assert!(!below(own, &BTreeSet::from([pid])).iter().any(|process| process.pid == pid));
         // Somebody who uses the number later does not get the signal.
-        let other = Process { started: process.started + 1, ..process.clone() };
+        let other = ProcessInfo { started: process.started + 1, ..process.clone() };
         assert_eq!(signal(own, &[other], Signal::KILL, |_| true), 0);
         assert_eq!(signal(own, &[process], Signal::KILL, |_| true), 1);
         child.wait().unwrap();

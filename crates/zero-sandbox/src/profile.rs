@@ -1,9 +1,9 @@
 //! What a child process may do, said as intent: which folders it may change, what it may not read,
 //! whom it may reach.
 //!
-//! A profile names no mechanism. [`crate::probe::Layers`] says what this machine can enforce and
+//! A profile names no mechanism. [`crate::probe::SandboxLayers`] says what this machine can enforce and
 //! the warden brings the two together; what cannot be enforced is an error, never
-//! a silent gap, unless the profile itself lists it under [`Profile::weaknesses`].
+//! a silent gap, unless the profile itself lists it under [`SandboxProfile::weaknesses`].
 //!
 //! Both types cross a socket to the process that starts children, so both are plain data.
 
@@ -19,7 +19,7 @@ use zero_core::CommandLimits;
 /// What a child may do.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Profile {
+pub struct SandboxProfile {
     /// Folders it may change. Ones that do not exist stay that way.
     #[serde(with = "wire::paths")]
     pub writable: Vec<PathBuf>,
@@ -34,20 +34,20 @@ pub struct Profile {
     #[serde(with = "wire::paths")]
     pub masked: Vec<PathBuf>,
     /// Whom it may reach.
-    pub network: Network,
+    pub network: NetworkAccess,
     /// How much it may use.
     pub limits: ProcessLimits,
     /// The host's folder that is the child's own `/tmp` and `TMPDIR`.
     #[serde(with = "wire::path")]
     pub tmp: PathBuf,
     /// Properties that may be missing when this machine cannot enforce them.
-    pub weaknesses: Vec<Weakness>,
+    pub weaknesses: Vec<AcceptedWeakness>,
 }
 
 /// Whom a child may reach.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Network {
+pub enum NetworkAccess {
     /// Nobody, not even itself over loopback.
     Nothing,
     /// Whoever is in the same network: a loopback device, where nothing of the host listens. It is
@@ -97,7 +97,7 @@ impl Default for ProcessLimits {
 /// Something a profile promises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Property {
+pub enum SandboxProperty {
     /// Nothing changes but what lies in writable folders and the private `/tmp`.
     Writes,
     /// Modes, owners, times and attributes of files outside them stay as they are.
@@ -125,9 +125,9 @@ pub enum Property {
 }
 
 /// A property that may be missing, or is.
-pub type Weakness = Property;
+pub type AcceptedWeakness = SandboxProperty;
 
-impl Property {
+impl SandboxProperty {
     /// All of them.
     pub const ALL: [Self; 10] = [
         Self::Writes,
@@ -159,7 +159,7 @@ impl Property {
     }
 }
 
-impl fmt::Display for Property {
+impl fmt::Display for SandboxProperty {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.word())
     }
@@ -192,12 +192,12 @@ mod tests {
     #[test]
     fn a_profile_survives_the_wire_whatever_its_bytes() {
         let odd = PathBuf::from(OsString::from_vec(b"/w\xff\n".to_vec()));
-        let profile = Profile {
+        let profile = SandboxProfile {
             writable: vec![odd.clone(), "/plain".into()],
             protected: vec![odd.clone()],
             protected_files: vec![odd.clone()],
             masked: vec![],
-            network: Network::Loopback,
+            network: NetworkAccess::Loopback,
             limits: ProcessLimits {
                 memory_bytes: u64::MAX,
                 cpu_percent: 1,
@@ -206,10 +206,10 @@ mod tests {
                 file_bytes: 4,
             },
             tmp: odd.clone(),
-            weaknesses: vec![Property::Protected],
+            weaknesses: vec![SandboxProperty::Protected],
         };
         let text = serde_json::to_string(&profile).unwrap();
-        assert_eq!(serde_json::from_str::<Profile>(&text).unwrap(), profile);
+        assert_eq!(serde_json::from_str::<SandboxProfile>(&text).unwrap(), profile);
 
         let command = CommandSpec {
             program: "sh".into(),
@@ -223,7 +223,7 @@ mod tests {
 
     #[test]
     fn the_word_of_a_property_is_the_one_on_the_wire() {
-        for property in Property::ALL {
+        for property in SandboxProperty::ALL {
             let wire = serde_json::to_string(&property).unwrap();
             assert_eq!(wire, format!("\"{property}\""));
         }

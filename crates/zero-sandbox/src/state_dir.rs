@@ -1,6 +1,6 @@
 //! zero's own folder: audit log, journal, oversized results. Private to its owner.
 
-mod removal;
+mod folder_removal;
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -133,7 +133,9 @@ impl StateDir {
     pub fn remove_all(&self) -> io::Result<()> {
         match std::fs::remove_dir_all(&self.path) {
             // Folders that nobody may write to, or deeper ones than there are handles.
-            Err(error) if error.kind() != io::ErrorKind::NotFound => removal::remove(&self.path),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                folder_removal::remove(&self.path)
+            }
             _ => Ok(()),
         }
     }

@@ -6,51 +6,51 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::fs::{Mode, OFlags};
-use zero_core::{Reason, TargetPath, ToolError, Whereabouts};
+use zero_core::{ErrorReason, PathZone, TargetPath, ToolError};
 
-use crate::beneath;
-use crate::canonical::{self, CanonicalError, LastLink, PATH_BYTES_MAX};
+use crate::canonical_path::{self, CanonicalPathError, FinalLinkMode, PATH_BYTES_MAX};
 use crate::file_error;
-use crate::located::Located;
-use crate::survey;
+use crate::open_beneath;
+use crate::path_survey;
+use crate::resolved_path::ResolvedPath;
 
 /// A folder held open. Its handle outlives renames; its path is canonical.
 #[derive(Debug)]
-pub(crate) struct Root {
+pub(crate) struct WorkspaceRoot {
     pub(crate) path: PathBuf,
     pub(crate) dir: OwnedFd,
 }
 
-impl Root {
+impl WorkspaceRoot {
     fn open(path: &Path) -> Result<Self, ToolError> {
         let shown = path.display().to_string();
-        let found = canonical::canonicalise(Path::new("/"), path, LastLink::Follow)
+        let found = canonical_path::canonicalise(Path::new("/"), path, FinalLinkMode::Follow)
             .map_err(|error| bad_path(&shown, &error))?;
         if !found.missing.is_empty() {
             let message =
                 format!("workspace folder `{shown}` does not exist; create it or name another");
-            return Err(ToolError::not_found(Reason::BadPath, message).with("file", shown));
+            return Err(ToolError::not_found(ErrorReason::BadPath, message).with("file", shown));
         }
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         // Without links, so that it is the folder of that path, whoever puts another one there now.
         let below = found.existing.strip_prefix("/").unwrap_or(&found.existing);
         let dir = rustix::fs::open("/", flags, Mode::empty())
-            .and_then(|system| beneath::open(system, below, flags))
+            .and_then(|system| open_beneath::open(system, below, flags))
             .map_err(|errno| file_error::from_errno("open the workspace folder", &shown, errno))?;
         Ok(Self { path: found.existing, dir })
     }
 }
 
 /// A root that is held for longer, or was opened for this once.
-enum Held<'a> {
-    Kept(&'a Root),
-    Opened(Root),
+enum RootRef<'a> {
+    Kept(&'a WorkspaceRoot),
+    Opened(WorkspaceRoot),
 }
 
-impl Deref for Held<'_> {
-    type Target = Root;
+impl Deref for RootRef<'_> {
+    type Target = WorkspaceRoot;
 
-    fn deref(&self) -> &Root {
+    fn deref(&self) -> &WorkspaceRoot {
         match self {
             Self::Kept(root) => root,
             Self::Opened(root) => root,
@@ -61,11 +61,11 @@ impl Deref for Held<'_> {
 /// The folders a host works in. Relative paths start in the first of them.
 #[derive(Clone, Debug)]
 pub struct Workspace {
-    roots: Arc<[Root]>,
+    roots: Arc<[WorkspaceRoot]>,
     /// Where this session's oversized results lie: readable, never writable.
     spill: Option<Arc<Path>>,
     /// What everything else is opened from, once somebody allowed it.
-    system: Arc<Root>,
+    system: Arc<WorkspaceRoot>,
     home: Option<PathBuf>,
 }
 
@@ -74,21 +74,21 @@ impl Workspace {
     pub fn open(roots: &[PathBuf], home: Option<PathBuf>) -> Result<Self, ToolError> {
         if roots.is_empty() {
             return Err(ToolError::invalid(
-                Reason::BadPath,
+                ErrorReason::BadPath,
                 "a workspace needs at least one folder",
             ));
         }
-        let roots: Vec<Root> =
-            roots.iter().map(|root| Root::open(root)).collect::<Result<_, _>>()?;
-        let system = Arc::new(Root::open(Path::new("/"))?);
+        let roots: Vec<WorkspaceRoot> =
+            roots.iter().map(|root| WorkspaceRoot::open(root)).collect::<Result<_, _>>()?;
+        let system = Arc::new(WorkspaceRoot::open(Path::new("/"))?);
         Ok(Self { roots: roots.into(), spill: None, system, home })
     }
 
     /// The same workspace for a session whose oversized results lie in `folder`, once there are any.
     pub fn with_spill(&self, folder: &Path) -> Result<Self, ToolError> {
-        let Some(folder) = survey::canonical(folder) else {
+        let Some(folder) = path_survey::canonical(folder) else {
             let message = format!("`{}` cannot be looked up", folder.display());
-            return Err(ToolError::invalid(Reason::BadPath, message));
+            return Err(ToolError::invalid(ErrorReason::BadPath, message));
         };
         Ok(Self { spill: Some(folder.into()), ..self.clone() })
     }
@@ -117,16 +117,21 @@ impl Workspace {
     ///
     /// Everything that can make a path lie happens here, once: `~`, `..`, links, upper and lower
     /// case, composed characters. What comes back cannot change its meaning any more.
-    pub fn locate(&self, written: &str, last: LastLink) -> Result<Located, ToolError> {
+    pub fn locate(&self, written: &str, last: FinalLinkMode) -> Result<ResolvedPath, ToolError> {
         self.settle(written, &self.expand(written)?, last)
     }
 
     /// The same for an absolute path that need not be text.
-    pub fn locate_path(&self, path: &Path, last: LastLink) -> Result<Located, ToolError> {
+    pub fn locate_path(&self, path: &Path, last: FinalLinkMode) -> Result<ResolvedPath, ToolError> {
         self.settle(&path.to_string_lossy(), path, last)
     }
 
-    fn settle(&self, written: &str, path: &Path, last: LastLink) -> Result<Located, ToolError> {
+    fn settle(
+        &self,
+        written: &str,
+        path: &Path,
+        last: FinalLinkMode,
+    ) -> Result<ResolvedPath, ToolError> {
         // Below a root only the rest is looked up: the root's own path is settled and held open.
         let (start, below) = match self.roots.iter().find_map(|root| {
             path.strip_prefix(&root.path).ok().map(|below| (root.path.as_path(), below))
@@ -134,20 +139,20 @@ impl Workspace {
             Some(found) => found,
             None => (Path::new("/"), path),
         };
-        let found = canonical::canonicalise(start, below, last)
+        let found = canonical_path::canonicalise(start, below, last)
             .map_err(|error| bad_path(written, &error))?;
         let mut canonical = found.existing.clone();
         canonical.extend(&found.missing);
         let (root, whereabouts) = self.root_of(&canonical);
         let target = TargetPath::new(written, canonical, whereabouts);
         let shown = self.shown(target.canonical());
-        Located::open(&root, target, shown, &found.existing, found.missing)
+        ResolvedPath::open(&root, target, shown, &found.existing, found.missing)
     }
 
     /// Turns what was written into an absolute path; links are not looked at yet.
     fn expand(&self, written: &str) -> Result<PathBuf, ToolError> {
         let refuse =
-            |why: String| Err(ToolError::invalid(Reason::BadPath, why).with("file", written));
+            |why: String| Err(ToolError::invalid(ErrorReason::BadPath, why).with("file", written));
         if written.is_empty() {
             return refuse("the path is empty; name a file or folder".to_owned());
         }
@@ -173,14 +178,14 @@ impl Workspace {
         Ok(self.cwd().join(written))
     }
 
-    fn root_of(&self, canonical: &Path) -> (Held<'_>, Whereabouts) {
+    fn root_of(&self, canonical: &Path) -> (RootRef<'_>, PathZone) {
         // First, because zero's own folder may lie in the workspace, as when that is the home folder.
         if let Some(spill) = self.spill.as_deref().filter(|spill| canonical.starts_with(spill)) {
             // Opened each time, since it comes and goes. Where the way to it leads elsewhere by now,
             // it is not the folder that was meant.
-            let opened = Root::open(spill).ok().filter(|root| root.path == *spill);
-            let root = opened.map_or(Held::Kept(&self.system), Held::Opened);
-            return (root, Whereabouts::Spill);
+            let opened = WorkspaceRoot::open(spill).ok().filter(|root| root.path == *spill);
+            let root = opened.map_or(RootRef::Kept(&self.system), RootRef::Opened);
+            return (root, PathZone::Spill);
         }
         let innermost = self
             .roots
@@ -188,22 +193,22 @@ impl Workspace {
             .filter(|root| canonical.starts_with(&root.path))
             .max_by_key(|root| root.path.as_os_str().len());
         match innermost {
-            Some(root) => (Held::Kept(root), Whereabouts::Workspace),
-            None => (Held::Kept(&self.system), Whereabouts::Outside),
+            Some(root) => (RootRef::Kept(root), PathZone::Workspace),
+            None => (RootRef::Kept(&self.system), PathZone::Outside),
         }
     }
 }
 
-fn bad_path(written: &str, error: &CanonicalError) -> ToolError {
+fn bad_path(written: &str, error: &CanonicalPathError) -> ToolError {
     match error {
-        CanonicalError::System(errno) => file_error::from_errno("look up", written, *errno),
-        CanonicalError::MagicLink => ToolError::invalid(
-            Reason::SpecialFile,
+        CanonicalPathError::System(errno) => file_error::from_errno("look up", written, *errno),
+        CanonicalPathError::MagicLink => ToolError::invalid(
+            ErrorReason::SpecialFile,
             format!("`{written}`: {error}; name the real path"),
         )
         .with("file", written),
-        CanonicalError::TooManyLinks | CanonicalError::DotsBelowMissing => {
-            ToolError::invalid(Reason::BadPath, format!("`{written}` has no meaning: {error}"))
+        CanonicalPathError::TooManyLinks | CanonicalPathError::DotsBelowMissing => {
+            ToolError::invalid(ErrorReason::BadPath, format!("`{written}` has no meaning: {error}"))
                 .with("file", written)
         }
     }
@@ -215,12 +220,12 @@ mod tests {
     use super::*;
     use std::os::unix::fs::symlink;
 
-    struct Fixture {
+    struct WorkspaceFixture {
         temp: tempfile::TempDir,
         workspace: Workspace,
     }
 
-    impl Fixture {
+    impl WorkspaceFixture {
         fn new() -> Self {
             let temp = tempfile::tempdir().unwrap();
             for folder in ["one/sub", "two", "home", "elsewhere"] {
@@ -237,7 +242,7 @@ mod tests {
         #[track_caller]
         fn check(&self, written: &str, expected: &str) {
             let base = self.temp.path().canonicalize().unwrap();
-            let shown = match self.workspace.locate(written, LastLink::Follow) {
+            let shown = match self.workspace.locate(written, FinalLinkMode::Follow) {
                 Ok(located) => {
                     let target = located.target();
                     let path = target.canonical().strip_prefix(&base).unwrap_or(target.canonical());
@@ -251,7 +256,7 @@ mod tests {
 
     #[test]
     fn every_path_is_judged_by_what_it_denotes() {
-        let f = Fixture::new();
+        let f = WorkspaceFixture::new();
         f.check("sub/new.txt", "Workspace one/sub/new.txt");
         f.check("../two/x", "Workspace two/x");
         f.check("other/x", "Workspace two/x");
@@ -268,34 +273,35 @@ mod tests {
 
     #[test]
     fn a_sibling_with_the_roots_name_as_prefix_is_outside() {
-        let f = Fixture::new();
+        let f = WorkspaceFixture::new();
         std::fs::create_dir(f.temp.path().join("one-more")).unwrap();
         f.check("../one-more/x", "Outside one-more/x");
     }
 
     #[test]
     fn the_spill_folder_is_a_place_of_its_own() {
-        let f = Fixture::new();
+        let f = WorkspaceFixture::new();
         let spill = f.temp.path().join("elsewhere");
         let workspace = f.workspace.with_spill(&spill).unwrap();
-        let located =
-            workspace.locate(spill.join("secret").to_str().unwrap(), LastLink::Follow).unwrap();
-        assert_eq!(located.target().whereabouts(), Whereabouts::Spill);
+        let located = workspace
+            .locate(spill.join("secret").to_str().unwrap(), FinalLinkMode::Follow)
+            .unwrap();
+        assert_eq!(located.target().whereabouts(), PathZone::Spill);
     }
 
     #[test]
     fn results_are_found_once_there_are_any() {
-        let f = Fixture::new();
+        let f = WorkspaceFixture::new();
         let spill = f.temp.path().canonicalize().unwrap().join("state/spill/x");
         let workspace = f.workspace.with_spill(&spill).unwrap();
         let written = spill.join("a.txt");
-        let locate = || workspace.locate(written.to_str().unwrap(), LastLink::Follow).unwrap();
-        assert_eq!(locate().target().whereabouts(), Whereabouts::Spill);
+        let locate = || workspace.locate(written.to_str().unwrap(), FinalLinkMode::Follow).unwrap();
+        assert_eq!(locate().target().whereabouts(), PathZone::Spill);
         assert!(locate().open_file().is_err());
         std::fs::create_dir_all(&spill).unwrap();
         std::fs::write(&written, "all of it").unwrap();
         let located = locate();
-        assert_eq!(located.target().whereabouts(), Whereabouts::Spill);
+        assert_eq!(located.target().whereabouts(), PathZone::Spill);
         assert_eq!(std::io::read_to_string(located.open_file().unwrap()).unwrap(), "all of it");
         // It went with whoever had it, and was made again.
         std::fs::rename(&spill, spill.with_file_name("gone")).unwrap();
@@ -306,8 +312,8 @@ mod tests {
         let moved = f.workspace.with_spill(&spill.with_file_name("y")).unwrap();
         symlink(&spill, spill.with_file_name("y")).unwrap();
         let behind = spill.with_file_name("y").join("a.txt");
-        let behind = moved.locate(behind.to_str().unwrap(), LastLink::Follow).unwrap();
-        assert_eq!(behind.target().whereabouts(), Whereabouts::Outside);
+        let behind = moved.locate(behind.to_str().unwrap(), FinalLinkMode::Follow).unwrap();
+        assert_eq!(behind.target().whereabouts(), PathZone::Outside);
     }
 
     #[test]

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use zero_policy::Mode;
+use zero_policy::PermissionMode;
 use zero_runtime::DialectName;
 
-use crate::model::Thinking;
+use crate::model::ThinkingEffort;
 
 /// The agent that needs no model: it runs the commands it is given.
 pub const DIRECT: &str = "direct";
@@ -14,7 +14,7 @@ pub const MAIN: &str = "main";
 
 /// An agent.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Agent {
+pub struct AgentProfile {
     /// Its name in keys.
     pub id: String,
     /// Its model, by name; the default model when absent.
@@ -26,25 +26,26 @@ pub struct Agent {
     /// The tools it may use, by canonical name; `*` at the end stands for anything. All when absent.
     pub tools: Option<Vec<String>>,
     /// How much it may do without asking; that of the settings when absent.
-    pub mode: Option<Mode>,
+    pub mode: Option<PermissionMode>,
     /// How much its model should think.
-    pub thinking: Thinking,
+    pub thinking: ThinkingEffort,
     /// How often a run may ask the model.
     pub turns_max: Option<u32>,
 }
 
 /// The agents there are.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Agents {
+pub struct AgentRegistry {
     default: String,
-    by_id: BTreeMap<String, Agent>,
+    by_id: BTreeMap<String, AgentProfile>,
 }
 
-impl Agents {
+impl AgentRegistry {
     /// These agents, `main` and `direct`. `default` is the agent of bare keys.
-    pub fn new(agents: Vec<Agent>, default: Option<String>) -> Self {
-        let named = |id: &str| Agent { id: id.to_owned(), ..Agent::default() };
-        let built_in = [named(MAIN), Agent { model: Some(DIRECT.to_owned()), ..named(DIRECT) }];
+    pub fn new(agents: Vec<AgentProfile>, default: Option<String>) -> Self {
+        let named = |id: &str| AgentProfile { id: id.to_owned(), ..AgentProfile::default() };
+        let built_in =
+            [named(MAIN), AgentProfile { model: Some(DIRECT.to_owned()), ..named(DIRECT) }];
         let by_id = built_in.into_iter().chain(agents).map(|agent| (agent.id.clone(), agent));
         Self { default: default.unwrap_or_else(|| MAIN.to_owned()), by_id: by_id.collect() }
     }
@@ -55,12 +56,12 @@ impl Agents {
     }
 
     /// The agent of that name.
-    pub fn get(&self, id: &str) -> Option<&Agent> {
+    pub fn get(&self, id: &str) -> Option<&AgentProfile> {
         self.by_id.get(id)
     }
 
     /// All of them, by name.
-    pub fn list(&self) -> impl Iterator<Item = &Agent> {
+    pub fn list(&self) -> impl Iterator<Item = &AgentProfile> {
         self.by_id.values()
     }
 }

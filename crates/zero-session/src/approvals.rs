@@ -4,8 +4,8 @@
 //! answer counts once it is written. The first answer counts; without one in time, or when the run
 //! is stopped, the answer is no.
 
-mod asker;
-mod waiting;
+mod interaction_broker;
+mod interaction_queue;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,21 +13,21 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 use tokio::sync::watch;
 use zero_core::{RunId, SessionId};
-use zero_runtime::Answer;
+use zero_runtime::ApprovalAnswer;
 
-pub use self::asker::request_of;
-pub(crate) use self::asker::{AskingRun, SessionAsker};
-use self::waiting::{Asking, Outcome, Waiting};
-use crate::event::{ApprovalRequest, PersonQuestion, What};
-use crate::sessions::recorder::Recorder;
+pub use self::interaction_broker::request_of;
+pub(crate) use self::interaction_broker::{InteractionBroker, RequestingRun};
+use self::interaction_queue::{InteractionOutcome, InteractionQueue, InteractionRequest};
+use crate::event::{ApprovalRequest, EventKind, UserQuestion};
+use crate::sessions::ledger_recorder::LedgerRecorder;
 
 /// Who speaks where nobody did.
 const NOBODY: &str = "zero";
 
 /// Questions whether calls may run. Cheap to clone.
 #[derive(Clone, Default)]
-pub struct Approvals {
-    waiting: Arc<Waiting<ApprovalRequest, Answer>>,
+pub struct ApprovalQueue {
+    waiting: Arc<InteractionQueue<ApprovalRequest, ApprovalAnswer>>,
 }
 
 /// A question that waits.
@@ -43,7 +43,7 @@ pub struct PendingApproval {
     pub request: ApprovalRequest,
 }
 
-impl Approvals {
+impl ApprovalQueue {
     /// The question of that id, while it waits.
     pub fn get(&self, id: &str) -> Option<PendingApproval> {
         self.waiting.get(id, pending_approval)
@@ -61,28 +61,28 @@ impl Approvals {
 
     /// Answers. False when nobody waits for it any more. The first answer counts. One that was not
     /// offered counts for this one call.
-    pub fn resolve(&self, id: &str, answer: Answer, by: &str) -> bool {
+    pub fn resolve(&self, id: &str, answer: ApprovalAnswer, by: &str) -> bool {
         let Some(pending) = self.get(id) else { return false };
         let offered = pending.request.options.iter().any(|option| option.id == answer.id());
         let answer = if offered { answer } else { answer.once() };
-        self.waiting.close(id, Outcome { answer, shown: resolved(id, answer.id(), by) })
+        self.waiting.close(id, InteractionOutcome { answer, shown: resolved(id, answer.id(), by) })
     }
 
     /// Asks, and waits for the answer.
     async fn ask(
         &self,
-        recorder: Recorder,
+        recorder: LedgerRecorder,
         run: Option<RunId>,
         asked: ApprovalRequest,
         most: Duration,
-    ) -> Answer {
-        let no = |word: &str| Outcome {
-            answer: Answer::RejectOnce,
+    ) -> ApprovalAnswer {
+        let no = |word: &str| InteractionOutcome {
+            answer: ApprovalAnswer::RejectOnce,
             shown: resolved(&asked.id, word, NOBODY),
         };
-        let asking = Asking {
+        let asking = InteractionRequest {
             id: asked.id.clone(),
-            shown: What::ApprovalRequested(asked.clone()),
+            shown: EventKind::ApprovalRequested(asked.clone()),
             recorder,
             run,
             most,
@@ -109,14 +109,14 @@ fn pending_approval(
     PendingApproval { session, run, created_ms, request: request.clone() }
 }
 
-fn resolved(id: &str, answer: &str, by: &str) -> What {
-    What::ApprovalResolved { id: id.to_owned(), answer: answer.to_owned(), by: by.to_owned() }
+fn resolved(id: &str, answer: &str, by: &str) -> EventKind {
+    EventKind::ApprovalResolved { id: id.to_owned(), answer: answer.to_owned(), by: by.to_owned() }
 }
 
 /// Other questions. Cheap to clone.
 #[derive(Clone, Default)]
-pub struct Questions {
-    waiting: Arc<Waiting<PersonQuestion, QuestionAnswer>>,
+pub struct QuestionQueue {
+    waiting: Arc<InteractionQueue<UserQuestion, QuestionAnswer>>,
 }
 
 /// A question that waits.
@@ -127,7 +127,7 @@ pub struct PendingQuestion {
     /// The run.
     pub run: Option<RunId>,
     /// What is asked.
-    pub question: PersonQuestion,
+    pub question: UserQuestion,
 }
 
 /// What a person said.
@@ -152,7 +152,7 @@ impl QuestionAnswer {
     }
 }
 
-impl Questions {
+impl QuestionQueue {
     /// The question of that id, while it waits.
     pub fn get(&self, id: &str) -> Option<PendingQuestion> {
         self.waiting.get(id, pending_question)
@@ -171,14 +171,14 @@ impl Questions {
     /// Asks, and waits for the answer.
     pub(crate) async fn ask(
         &self,
-        recorder: Recorder,
+        recorder: LedgerRecorder,
         run: Option<RunId>,
-        asked: PersonQuestion,
+        asked: UserQuestion,
         most: Duration,
     ) -> QuestionAnswer {
-        let asking = Asking {
+        let asking = InteractionRequest {
             id: asked.id.clone(),
-            shown: What::QuestionAsked(asked.clone()),
+            shown: EventKind::QuestionAsked(asked.clone()),
             recorder,
             run,
             most,
@@ -199,15 +199,15 @@ fn pending_question(
     session: &SessionId,
     run: Option<&RunId>,
     _created_ms: i64,
-    question: &PersonQuestion,
+    question: &UserQuestion,
 ) -> PendingQuestion {
     let (session, run) = (session.clone(), run.cloned());
     PendingQuestion { session, run, question: question.clone() }
 }
 
-fn outcome(id: &str, answer: QuestionAnswer) -> Outcome<QuestionAnswer> {
+fn outcome(id: &str, answer: QuestionAnswer) -> InteractionOutcome<QuestionAnswer> {
     let action = answer.action().to_owned();
-    Outcome { answer, shown: What::QuestionAnswered { id: id.to_owned(), action } }
+    InteractionOutcome { answer, shown: EventKind::QuestionAnswered { id: id.to_owned(), action } }
 }
 
 #[cfg(test)]

@@ -2,27 +2,27 @@
 //!
 //! A session has a key, a transcript and a ledger of what was shown. A prompt starts a run: the
 //! [`turn`] decides what comes next, [`sessions`] does it. Models, tools, the store and the bus
-//! are ports: [`model::Model`], [`hands::Hands`], [`store::Store`], [`bus::Bus`].
+//! are ports: [`model::ModelClient`], [`tool_backend::ToolBackend`], [`store::Store`], [`event_bus::EventBus`].
 //!
 //! Not here: any client's protocol, the command line, settings files.
 
 pub mod agent;
 pub mod approvals;
-pub mod bus;
-pub mod commands;
-pub mod direct;
-pub mod hands;
-pub mod local_bus;
+pub mod direct_model;
+pub mod event_bus;
+pub mod folder_access;
+pub mod local_event_bus;
 pub mod message;
 pub mod model;
-pub mod nodes;
-pub mod prompt;
-pub mod reach;
+pub mod node_membership;
 pub mod sessions;
+pub mod slash_commands;
 pub mod sqlite_store;
 pub mod store;
+pub mod system_prompt;
+pub mod tool_backend;
 pub mod turn;
-mod words;
+mod word_split;
 
 pub use zero_core::{event, session_key as key};
-pub use zero_policy::Mode;
+pub use zero_policy::PermissionMode;

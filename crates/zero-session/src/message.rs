@@ -1,6 +1,6 @@
 //! What a model is told and what it says: a transcript is a list of these.
 
-pub(crate) mod pictures;
+pub(crate) mod image_placeholder;
 mod tool_input;
 
 use std::borrow::Cow;
@@ -15,7 +15,7 @@ pub use self::tool_input::{JsonText, ToolInput};
 /// Who speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Role {
+pub enum MessageRole {
     /// The person, and the tools that answer on their side.
     User,
     /// The model.
@@ -24,22 +24,22 @@ pub enum Role {
 
 /// One message.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Message {
+pub struct ModelMessage {
     /// Who speaks.
-    pub role: Role,
+    pub role: MessageRole,
     /// What they say, in order.
-    pub blocks: Vec<Block>,
+    pub blocks: Vec<MessageBlock>,
 }
 
-impl Message {
+impl ModelMessage {
     /// A message of the person with nothing but text.
     pub fn user(text: impl Into<String>) -> Self {
-        Self { role: Role::User, blocks: vec![Block::text(text)] }
+        Self { role: MessageRole::User, blocks: vec![MessageBlock::text(text)] }
     }
 
     /// A message of the model.
-    pub fn assistant(blocks: Vec<Block>) -> Self {
-        Self { role: Role::Assistant, blocks }
+    pub fn assistant(blocks: Vec<MessageBlock>) -> Self {
+        Self { role: MessageRole::Assistant, blocks }
     }
 
     /// Gives back what a reader took that did not know how much there would be: a transcript has
@@ -47,7 +47,7 @@ impl Message {
     pub(crate) fn take_no_spare_room(&mut self) {
         self.blocks.shrink_to_fit();
         for block in &mut self.blocks {
-            if let Block::ToolResult { content, .. } = block {
+            if let MessageBlock::ToolResult { content, .. } = block {
                 content.shrink_to_fit();
             }
         }
@@ -60,14 +60,14 @@ impl Message {
 }
 
 /// Messages that several hold: a transcript goes into request after request.
-pub(crate) fn shared(messages: Vec<Message>) -> Vec<Arc<Message>> {
+pub(crate) fn shared(messages: Vec<ModelMessage>) -> Vec<Arc<ModelMessage>> {
     messages.into_iter().map(Arc::new).collect()
 }
 
 /// The text blocks among these, joined by line breaks.
-pub(crate) fn text_of(blocks: &[Block]) -> Cow<'_, str> {
+pub(crate) fn text_of(blocks: &[MessageBlock]) -> Cow<'_, str> {
     joined(blocks.iter().filter_map(|block| match block {
-        Block::Text { text } => Some(text.as_str()),
+        MessageBlock::Text { text } => Some(text.as_str()),
         _ => None,
     }))
 }
@@ -86,7 +86,7 @@ pub(crate) fn joined<'a>(mut texts: impl Iterator<Item = &'a str>) -> Cow<'a, st
 /// One piece of a message.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub enum Block {
+pub enum MessageBlock {
     /// Words.
     Text {
         /// The words.
@@ -133,7 +133,7 @@ pub enum Block {
     },
 }
 
-impl Block {
+impl MessageBlock {
     /// Words.
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text { text: text.into() }
@@ -155,7 +155,7 @@ mod tests {
             {"type": "tool_result", "id": "1", "name": "Read", "is_error": false,
                 "content": [{"type": "text", "text": "x"}]},
         ]});
-        let message: Message = serde_json::from_value(written.clone()).unwrap();
+        let message: ModelMessage = serde_json::from_value(written.clone()).unwrap();
         let mut same = message.clone();
         same.take_no_spare_room();
         assert_eq!(same, message);

@@ -2,25 +2,25 @@
 
 mod anthropic;
 #[cfg(test)]
-mod any_json;
-pub mod catalogue;
-mod complaint;
+mod arbitrary_json;
+mod attempt_failure;
+pub mod catalog;
+mod conversation;
 mod cost;
-mod dialogue;
 mod endpoint;
-mod failure;
 mod gemini;
-mod http;
-pub mod known;
+mod http_model;
+pub mod known_models;
 mod model_name;
 mod openai;
 mod openai_chat;
 mod openai_responses;
 mod protocol;
+mod provider_error;
+mod reply_limiter;
+mod request_secrets;
 mod retry;
-mod secrets;
 mod sse;
-mod tally;
 
 use std::fmt;
 use std::pin::Pin;
@@ -31,13 +31,13 @@ use futures_util::Stream;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-pub use self::http::HttpLimits;
+pub use self::http_model::ModelHttpLimits;
 pub use self::retry::RetryLimits;
-use crate::event::Usage;
-use crate::message::{Block, Message};
+use crate::event::TokenUsage;
+use crate::message::{MessageBlock, ModelMessage};
 
 /// Something that answers. One is made for each model that settings or the environment name.
-pub trait Model: Send + Sync {
+pub trait ModelClient: Send + Sync {
     /// What is known of it.
     fn info(&self) -> &ModelInfo;
 
@@ -66,7 +66,7 @@ pub struct ModelInfo {
     /// Whether it takes pictures.
     pub takes_images: bool,
     /// US dollars for a million tokens, where known.
-    pub prices: Option<Prices>,
+    pub prices: Option<TokenPrices>,
 }
 
 /// The window of what needs none.
@@ -81,7 +81,7 @@ impl ModelInfo {
 
 /// US dollars for a million tokens.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Prices {
+pub struct TokenPrices {
     /// Read.
     pub input: f64,
     /// Written.
@@ -98,18 +98,18 @@ pub struct ModelRequest {
     /// What it is told about itself and its work.
     pub system: String,
     /// The conversation. It ends with a message of the user.
-    pub messages: Vec<Arc<Message>>,
+    pub messages: Vec<Arc<ModelMessage>>,
     /// The tools it may use.
-    pub tools: Arc<[ToolDefinition]>,
+    pub tools: Arc<[ModelToolDefinition]>,
     /// Most tokens it may write; the model's own limit when absent.
     pub output_tokens_max: Option<u64>,
     /// How much it should think.
-    pub thinking: Thinking,
+    pub thinking: ThinkingEffort,
 }
 
 /// A tool, as a model is told of it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct ToolDefinition {
+pub struct ModelToolDefinition {
     /// Its name in the agent's dialect.
     pub name: String,
     /// What it does.
@@ -120,7 +120,7 @@ pub struct ToolDefinition {
 
 /// How much a model should think before it speaks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Thinking {
+pub enum ThinkingEffort {
     /// As it likes.
     #[default]
     Default,
@@ -134,7 +134,7 @@ pub enum Thinking {
     High,
 }
 
-impl Thinking {
+impl ThinkingEffort {
     /// All of them.
     pub const ALL: [Self; 5] = [Self::Default, Self::Off, Self::Low, Self::Medium, Self::High];
 
@@ -174,23 +174,23 @@ pub enum ModelEvent {
         attempts: u32,
     },
     /// It is done.
-    Done(Reply),
+    Done(ModelReply),
 }
 
 /// All that a model said.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Reply {
+pub struct ModelReply {
     /// What, in order: thoughts, text and calls, complete.
-    pub blocks: Vec<Block>,
+    pub blocks: Vec<MessageBlock>,
     /// Why it stopped.
-    pub stop: Stop,
+    pub stop: ModelStopReason,
     /// What it took.
-    pub usage: Usage,
+    pub usage: TokenUsage,
 }
 
 /// Why a model stopped.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Stop {
+pub enum ModelStopReason {
     /// It had said what it wanted.
     End,
     /// It wants tools to run.

@@ -4,22 +4,22 @@
 //! a call is in the ledger before it begins; so whoever comes later, or after a crash, knows as much
 //! as whoever was there.
 
-mod desk;
-mod doors;
-mod growth;
-pub(crate) mod news;
-mod outbox;
-pub(crate) mod places;
+pub(crate) mod call_updates;
+mod current_plan;
+mod interrupted_runs;
+mod ledger_outbox;
+pub(crate) mod ledger_recorder;
+mod lifecycle;
+mod model_reader;
+mod prompt_resolution;
+mod prompt_submission;
 mod prompts;
-mod reading;
-pub(crate) mod recorder;
-mod sending;
-mod settle;
-mod shell;
-mod slash;
-mod standing_plan;
-mod unsaved;
-mod work;
+mod run_driver;
+pub(crate) mod run_limiter;
+mod session_growth;
+mod session_state;
+mod session_worker;
+mod unsaved_messages;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -30,42 +30,42 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use zero_core::{RunId, SessionId};
-use zero_policy::Mode;
+use zero_policy::PermissionMode;
 
-use self::desk::{ActiveRun, Desk};
-use self::places::Places;
-use self::recorder::Recorder;
-use crate::agent::Agents;
-use crate::approvals::{Approvals, Questions, SessionAsker};
-use crate::bus::Bus;
-use crate::event::{Attachment, Event, RunEnd};
-use crate::hands::{Hands, HandsError, HandsFactory, PromptCommand};
-use crate::key::{InvalidKey, SessionKey};
-use crate::model::catalogue::Models;
-use crate::model::{ModelError, Thinking};
-use crate::nodes::Nodes;
-use crate::reach::Reach;
+use self::ledger_recorder::LedgerRecorder;
+use self::run_limiter::RunLimiter;
+use self::session_state::{ActiveRun, SessionState};
+use crate::agent::AgentRegistry;
+use crate::approvals::{ApprovalQueue, InteractionBroker, QuestionQueue};
+use crate::event::{Event, PromptAttachment, RunOutcome};
+use crate::event_bus::EventBus;
+use crate::folder_access::FolderAccess;
+use crate::key::{InvalidSessionKeyError, SessionKey};
+use crate::model::catalog::ModelCatalog;
+use crate::model::{ModelError, ThinkingEffort};
+use crate::node_membership::NodeMembership;
 use crate::store::{
-    Most, RunRecord, SessionPage, SessionPatch, SessionQuery, SessionRecord, Store, StoreError,
-    ToolHostPlace, Transcript,
+    LedgerReadLimit, RunRecord, SessionPage, SessionPatch, SessionQuery, SessionRecord, Store,
+    StoreError, ToolHostLocation, Transcript,
 };
+use crate::tool_backend::{PromptCommand, ToolBackend, ToolBackendError, ToolBackendFactory};
 
 /// What sessions are made of.
-pub struct SessionsConfig {
+pub struct SessionManagerConfig {
     /// Where they are kept.
     pub store: Arc<dyn Store>,
     /// How others hear of them.
-    pub bus: Arc<dyn Bus>,
+    pub bus: Arc<dyn EventBus>,
     /// The agents.
-    pub agents: Agents,
+    pub agents: AgentRegistry,
     /// The models.
-    pub models: Models,
+    pub models: ModelCatalog,
     /// What makes the hands of sessions whose tools run here.
-    pub hands: Arc<dyn HandsFactory>,
+    pub hands: Arc<dyn ToolBackendFactory>,
     /// The folder of sessions that name none.
     pub cwd: PathBuf,
     /// The processes that share the store.
-    pub nodes: Arc<dyn Nodes>,
+    pub nodes: Arc<dyn NodeMembership>,
     /// Bounds.
     pub limits: SessionLimits,
 }
@@ -125,25 +125,25 @@ impl Default for SessionLimits {
 
 /// Sessions and their runs. Cheap to clone.
 #[derive(Clone)]
-pub struct Sessions {
-    inner: Arc<Inner>,
+pub struct SessionManager {
+    inner: Arc<SessionManagerInner>,
 }
 
-struct Inner {
-    config: SessionsConfig,
-    approvals: Approvals,
-    questions: Questions,
-    desks: Mutex<HashMap<SessionId, Arc<Desk>>>,
+struct SessionManagerInner {
+    config: SessionManagerConfig,
+    approvals: ApprovalQueue,
+    questions: QuestionQueue,
+    desks: Mutex<HashMap<SessionId, Arc<SessionState>>>,
     active: Mutex<HashMap<RunId, Arc<ActiveRun>>>,
     /// One for each run that may be at work.
-    places: Places,
+    places: RunLimiter,
     /// Cancelled when no more prompts are taken.
     closing: CancellationToken,
-    counted: Counted,
+    counted: RunCounters,
 }
 
 #[derive(Default)]
-struct Counted {
+struct RunCounters {
     running: AtomicU64,
     ended: AtomicU64,
     failed: AtomicU64,
@@ -153,7 +153,7 @@ struct Counted {
 
 /// Which session is wanted, and how it should be.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct OpenSession {
+pub struct OpenSessionOptions {
     /// Its key, as written.
     pub key: Option<String>,
     /// Or its label. One of both is needed.
@@ -163,13 +163,13 @@ pub struct OpenSession {
     /// The folder it works in, absolute.
     pub cwd: Option<PathBuf>,
     /// Where that may be, if its tools run here.
-    pub reach: Reach,
+    pub reach: FolderAccess,
     /// The agent, where the key leaves it open.
     pub agent: Option<String>,
     /// The model chosen for it.
     pub model: Option<String>,
     /// The mode chosen for it.
-    pub mode: Option<Mode>,
+    pub mode: Option<PermissionMode>,
     /// Whether to start a new transcript.
     pub reset: bool,
     /// Whether it has to be there already.
@@ -177,7 +177,7 @@ pub struct OpenSession {
     /// Whether one that is there already stays as it is, whatever is asked for.
     pub leave_as_is: bool,
     /// Where its tools run; the gateway when absent.
-    pub tool_host: Option<ToolHostPlace>,
+    pub tool_host: Option<ToolHostLocation>,
 }
 
 /// Something a person says.
@@ -186,22 +186,22 @@ pub struct Prompt {
     /// Their words.
     pub text: String,
     /// What comes with them.
-    pub attachments: Vec<Attachment>,
+    pub attachments: Vec<PromptAttachment>,
     /// How much the model should think, for this run only.
-    pub thinking: Option<Thinking>,
+    pub thinking: Option<ThinkingEffort>,
     /// Stop the run after so long.
     pub timeout: Option<Duration>,
     /// What a `/` at its beginning means.
-    pub reading: Reading,
+    pub reading: SlashHandling,
     /// What whoever says it may change by it.
-    pub leave: Leave,
+    pub leave: PromptAuthority,
     /// Where they may have it done on this machine.
-    pub reach: Reach,
+    pub reach: FolderAccess,
 }
 
 /// What somebody who talks to a session may change by talking.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Leave {
+pub enum PromptAuthority {
     /// Nothing that would be done without asking then.
     #[default]
     Talk,
@@ -211,7 +211,7 @@ pub enum Leave {
 
 /// How a prompt that begins with `/` is read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Reading {
+pub enum SlashHandling {
     /// As a command, where it is one.
     #[default]
     Commands,
@@ -221,7 +221,7 @@ pub enum Reading {
 
 /// What became of a prompt that was sent.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Sent {
+pub enum SendOutcome {
     /// A run works on it, or will when those before it are done.
     Started,
     /// The same prompt was sent before and its run goes on.
@@ -251,13 +251,13 @@ pub struct SessionStats {
 
 /// Hands that a client brought stay with the session until this is dropped. What runs then is
 /// settled as failed.
-pub struct HandsLease {
-    inner: std::sync::Weak<Inner>,
-    desk: Arc<Desk>,
+pub struct AttachmentGuard {
+    inner: std::sync::Weak<SessionManagerInner>,
+    desk: Arc<SessionState>,
     gone: CancellationToken,
 }
 
-impl Drop for HandsLease {
+impl Drop for AttachmentGuard {
     fn drop(&mut self) {
         self.desk.detach(&self.gone);
         if let Some(inner) = self.inner.upgrade() {
@@ -266,40 +266,40 @@ impl Drop for HandsLease {
     }
 }
 
-impl Sessions {
+impl SessionManager {
     /// Opens for business: settles what a process left that was killed.
-    pub async fn start(config: SessionsConfig) -> Result<Self, SessionError> {
-        let inner = Arc::new(Inner {
-            places: Places::new(config.limits.runs_max),
+    pub async fn start(config: SessionManagerConfig) -> Result<Self, SessionError> {
+        let inner = Arc::new(SessionManagerInner {
+            places: RunLimiter::new(config.limits.runs_max),
             config,
-            approvals: Approvals::default(),
-            questions: Questions::default(),
+            approvals: ApprovalQueue::default(),
+            questions: QuestionQueue::default(),
             desks: Mutex::default(),
             active: Mutex::default(),
             closing: CancellationToken::new(),
-            counted: Counted::default(),
+            counted: RunCounters::default(),
         });
         let store = &inner.config.store;
         let nodes = &inner.config.nodes;
         let unsettled = store.unsettled_runs(None).await?;
         for run in unsettled.into_iter().filter(|run| !nodes.is_alive(&run.node)) {
-            settle::interrupted(&**store, &inner.recorder(&run.session), &run).await?;
+            interrupted_runs::interrupted(&**store, &inner.recorder(&run.session), &run).await?;
         }
         Ok(Self { inner })
     }
 
     /// The agents there are.
-    pub fn agents(&self) -> &Agents {
+    pub fn agents(&self) -> &AgentRegistry {
         &self.inner.config.agents
     }
 
     /// The models there are.
-    pub fn models(&self) -> &Models {
+    pub fn models(&self) -> &ModelCatalog {
         &self.inner.config.models
     }
 
     /// How others hear of them.
-    pub fn bus(&self) -> &Arc<dyn Bus> {
+    pub fn bus(&self) -> &Arc<dyn EventBus> {
         &self.inner.config.bus
     }
 
@@ -319,7 +319,7 @@ impl Sessions {
     }
 
     /// Opens a session: finds or makes it, and sets what was asked for.
-    pub async fn open(&self, wanted: OpenSession) -> Result<SessionRecord, SessionError> {
+    pub async fn open(&self, wanted: OpenSessionOptions) -> Result<SessionRecord, SessionError> {
         let inner = Arc::clone(&self.inner);
         whole(async move { inner.open(wanted).await }).await
     }
@@ -379,7 +379,7 @@ impl Sessions {
         key: &SessionKey,
         run: RunId,
         prompt: Prompt,
-    ) -> Result<Sent, SessionError> {
+    ) -> Result<SendOutcome, SessionError> {
         let (inner, key) = (Arc::clone(&self.inner), key.clone());
         whole(async move { inner.send(&key, run, prompt).await }).await
     }
@@ -392,7 +392,7 @@ impl Sessions {
         by: &str,
     ) -> Result<Vec<RunId>, SessionError> {
         let Some(record) = self.store().session(key).await? else { return Ok(Vec::new()) };
-        let end = RunEnd::Aborted { by: by.to_owned() };
+        let end = RunOutcome::Aborted { by: by.to_owned() };
         let stopped = match self.inner.known_desk(&record.id) {
             Some(desk) => self.inner.stop(&desk, run, &end),
             None => Vec::new(),
@@ -414,7 +414,7 @@ impl Sessions {
         &self,
         key: &SessionKey,
         after: u64,
-        most: Most,
+        most: LedgerReadLimit,
     ) -> Result<Vec<Event>, SessionError> {
         let record = self.inner.found(key).await?;
         Ok(self.store().events(&record.id, after, most).await?)
@@ -436,8 +436,8 @@ impl Sessions {
         &self,
         key: &SessionKey,
         name: &str,
-        hands: Arc<dyn Hands>,
-    ) -> Result<HandsLease, SessionError> {
+        hands: Arc<dyn ToolBackend>,
+    ) -> Result<AttachmentGuard, SessionError> {
         let (inner, key, name) = (Arc::clone(&self.inner), key.clone(), name.to_owned());
         whole(async move { inner.attach(&key, name, hands).await }).await
     }
@@ -447,19 +447,19 @@ impl Sessions {
     pub async fn commands(
         &self,
         session: SessionRecord,
-        reach: Reach,
+        reach: FolderAccess,
     ) -> Result<Vec<PromptCommand>, SessionError> {
         let inner = Arc::clone(&self.inner);
         whole(async move { inner.commands(&session, &reach).await }).await
     }
 
     /// Questions whether calls may run.
-    pub fn approvals(&self) -> &Approvals {
+    pub fn approvals(&self) -> &ApprovalQueue {
         &self.inner.approvals
     }
 
     /// Other questions.
-    pub fn questions(&self) -> &Questions {
+    pub fn questions(&self) -> &QuestionQueue {
         &self.inner.questions
     }
 
@@ -492,38 +492,38 @@ impl Sessions {
     }
 }
 
-impl Inner {
+impl SessionManagerInner {
     async fn found(&self, key: &SessionKey) -> Result<SessionRecord, SessionError> {
         let record = self.config.store.session(key).await?;
         record.ok_or_else(|| SessionError::NotFound(key.to_string()))
     }
 
     /// What the session holds in memory.
-    fn desk(&self, session: &SessionId) -> Arc<Desk> {
+    fn desk(&self, session: &SessionId) -> Arc<SessionState> {
         let mut desks = self.desks();
         if let Some(desk) = desks.get(session) {
             return Arc::clone(desk);
         }
         let recorder = self.recorder(session);
-        let asker = SessionAsker::new(
+        let asker = InteractionBroker::new(
             self.approvals.clone(),
             self.questions.clone(),
             recorder.clone(),
             Arc::clone(&self.config.store),
             self.config.limits.question_timeout,
         );
-        let desk = Desk::new(recorder, Arc::new(asker));
+        let desk = SessionState::new(recorder, Arc::new(asker));
         desks.insert(session.clone(), Arc::clone(&desk));
         desk
     }
 
-    fn known_desk(&self, session: &SessionId) -> Option<Arc<Desk>> {
+    fn known_desk(&self, session: &SessionId) -> Option<Arc<SessionState>> {
         self.desks().get(session).cloned()
     }
 
     /// Forgets what a session held in memory, unless somebody else uses it. All who do got it from
     /// the map, so that their number cannot grow meanwhile.
-    fn forget(&self, desk: &Arc<Desk>) {
+    fn forget(&self, desk: &Arc<SessionState>) {
         const MAP_AND_CALLER: usize = 2;
         let mut desks = self.desks();
         if desk.is_empty() && Arc::strong_count(desk) <= MAP_AND_CALLER {
@@ -531,12 +531,12 @@ impl Inner {
         }
     }
 
-    fn recorder(&self, session: &SessionId) -> Recorder {
+    fn recorder(&self, session: &SessionId) -> LedgerRecorder {
         let (store, bus) = (Arc::clone(&self.config.store), Arc::clone(&self.config.bus));
-        Recorder::new(store, bus, session.clone())
+        LedgerRecorder::new(store, bus, session.clone())
     }
 
-    fn desks(&self) -> MutexGuard<'_, HashMap<SessionId, Arc<Desk>>> {
+    fn desks(&self) -> MutexGuard<'_, HashMap<SessionId, Arc<SessionState>>> {
         self.desks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -545,7 +545,7 @@ impl Inner {
     }
 }
 
-impl Drop for Inner {
+impl Drop for SessionManagerInner {
     fn drop(&mut self) {
         // Workers that wait for prompts have nothing to wait for any more.
         self.closing.cancel();
@@ -568,7 +568,7 @@ async fn whole<T: Send + 'static>(
 pub enum SessionError {
     /// The key is none.
     #[error(transparent)]
-    Key(#[from] InvalidKey),
+    Key(#[from] InvalidSessionKeyError),
     /// There is no such session.
     #[error("No session found: {0}")]
     NotFound(String),
@@ -603,7 +603,7 @@ pub enum SessionError {
     Store(#[from] StoreError),
     /// The hands.
     #[error(transparent)]
-    Hands(#[from] HandsError),
+    Hands(#[from] ToolBackendError),
     /// The model.
     #[error(transparent)]
     Model(#[from] ModelError),

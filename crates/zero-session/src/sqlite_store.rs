@@ -8,15 +8,15 @@
 //! Not here: what a power cut may take. A commit reaches the kernel, and the disk a little later.
 
 mod checkpoint;
-mod failure;
-mod file;
+mod database_error;
+mod database_file;
 mod ledger;
-mod readers;
+mod reader_pool;
 mod runs;
 mod schema;
 mod sessions;
 mod transcripts;
-mod writer;
+mod writer_thread;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -24,24 +24,25 @@ use std::sync::Arc;
 use zero_core::{RunId, SessionId};
 use zero_runtime::tool::BoxFuture;
 
-use self::checkpoint::Checkpoints;
-use self::failure::Failure;
-use self::ledger::Entries;
-use self::readers::Readers;
-use self::writer::Writer;
-use crate::event::{Event, RunEnd, Usage};
+use self::checkpoint::Checkpointer;
+use self::database_error::DatabaseError;
+use self::ledger::EncodedEvents;
+use self::reader_pool::ReaderPool;
+use self::writer_thread::WriterThread;
+use crate::event::{Event, RunOutcome, TokenUsage};
 use crate::key::SessionKey;
-use crate::message::Message;
+use crate::message::ModelMessage;
 use crate::store::{
-    Begun, Most, NewEvent, NewRun, NewSession, RunRecord, SessionPage, SessionPatch, SessionQuery,
-    SessionRecord, StandingGrant, Store, StoreError, Transcript, TranscriptStart,
+    BeginRunOutcome, GrantRecord, LedgerReadLimit, NewEvent, NewRun, NewSession, RunRecord,
+    SessionPage, SessionPatch, SessionQuery, SessionRecord, Store, StoreError, Transcript,
+    TranscriptStart,
 };
 
 /// Sessions in a SQLite file. To drop it waits until what is queued is written, and closes the file.
 pub struct SqliteStore {
     // Closed first, so that the writer closes the file and tidies up its log.
-    readers: Readers,
-    writer: Writer,
+    readers: ReaderPool,
+    writer: WriterThread,
     path: Arc<Path>,
 }
 
@@ -51,16 +52,16 @@ impl SqliteStore {
     ///
     /// A file that is damaged, is something else, or was made by a newer zero is left as it is.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
-        let opened = file::open(path)?;
+        let opened = database_file::open(path)?;
         let path: Arc<Path> = opened.path.into();
-        let readers = Readers::new(Arc::clone(&path));
-        let checkpoints = Checkpoints::start(&path, opened.is_new)?;
-        let writer = Writer::start(opened.writer, Some(checkpoints), Arc::clone(&path))?;
+        let readers = ReaderPool::new(Arc::clone(&path));
+        let checkpoints = Checkpointer::start(&path, opened.is_new)?;
+        let writer = WriterThread::start(opened.writer, Some(checkpoints), Arc::clone(&path))?;
         Ok(Self { readers, writer, path })
     }
 
     /// What was made to be written, or why it could not be.
-    fn made<T>(&self, verb: &'static str, made: Result<T, Failure>) -> Result<T, StoreError> {
+    fn made<T>(&self, verb: &'static str, made: Result<T, DatabaseError>) -> Result<T, StoreError> {
         made.map_err(|failure| failure.told(verb, &self.path))
     }
 }
@@ -121,7 +122,7 @@ impl Store for SqliteStore {
         const VERB: &str = "write down what happened";
         let session = session.clone();
         Box::pin(async move {
-            let rows = self.made(VERB, Entries::of(&entries))?;
+            let rows = self.made(VERB, EncodedEvents::of(&entries))?;
             let bytes = rows.bytes;
             let append = move |db: &_| ledger::append(db, &session, &rows);
             let first = self.writer.write(VERB, bytes, append).await?;
@@ -133,7 +134,7 @@ impl Store for SqliteStore {
         &self,
         session: &SessionId,
         after: u64,
-        most: Most,
+        most: LedgerReadLimit,
     ) -> BoxFuture<'_, Result<Vec<Event>, StoreError>> {
         let session = session.clone();
         let read = move |db: &_| ledger::after(db, &session, after, most);
@@ -144,7 +145,7 @@ impl Store for SqliteStore {
         &self,
         session: &SessionId,
         before: u64,
-        most: Most,
+        most: LedgerReadLimit,
     ) -> BoxFuture<'_, Result<Vec<Event>, StoreError>> {
         let session = session.clone();
         let read = move |db: &_| ledger::newest(db, &session, before, most);
@@ -171,7 +172,7 @@ impl Store for SqliteStore {
     fn add_messages(
         &self,
         session: &SessionId,
-        messages: Vec<Arc<Message>>,
+        messages: Vec<Arc<ModelMessage>>,
     ) -> BoxFuture<'_, Result<(), StoreError>> {
         const VERB: &str = "add to a transcript";
         let session = session.clone();
@@ -186,7 +187,7 @@ impl Store for SqliteStore {
         &self,
         session: &SessionId,
         why: TranscriptStart,
-        messages: Vec<Arc<Message>>,
+        messages: Vec<Arc<ModelMessage>>,
     ) -> BoxFuture<'_, Result<u64, StoreError>> {
         const VERB: &str = "begin a transcript";
         let session = session.clone();
@@ -197,17 +198,19 @@ impl Store for SqliteStore {
         })
     }
 
-    fn begin_run(&self, run: NewRun) -> BoxFuture<'_, Result<Begun, StoreError>> {
+    fn begin_run(&self, run: NewRun) -> BoxFuture<'_, Result<BeginRunOutcome, StoreError>> {
         const VERB: &str = "begin a run";
         Box::pin(async move {
             let NewRun { id, session, node, started_ms, first } = run;
-            let rows = self.made(VERB, Entries::of(&first))?;
+            let rows = self.made(VERB, EncodedEvents::of(&first))?;
             let bytes = rows.bytes;
-            let run = runs::Run { id, session, node, started_ms };
+            let run = runs::RunRow { id, session, node, started_ms };
             let begin = move |db: &_| runs::begin(db, &run, &rows);
             Ok(match self.writer.write(VERB, bytes, begin).await? {
-                runs::Started::Now { first_seq } => Begun::Now(ledger::numbered(first_seq, first)),
-                runs::Started::Before(record) => Begun::Before(record),
+                runs::RunInsertion::Now { first_seq } => {
+                    BeginRunOutcome::Now(ledger::numbered(first_seq, first))
+                }
+                runs::RunInsertion::Before(record) => BeginRunOutcome::Before(record),
             })
         })
     }
@@ -215,14 +218,14 @@ impl Store for SqliteStore {
     fn end_run(
         &self,
         run: &RunId,
-        end: RunEnd,
-        usage: Usage,
+        end: RunOutcome,
+        usage: TokenUsage,
         last: Vec<NewEvent>,
     ) -> BoxFuture<'_, Result<Option<Vec<Event>>, StoreError>> {
         const VERB: &str = "settle a run";
         let run = run.clone();
         Box::pin(async move {
-            let rows = self.made(VERB, Entries::of(&last))?;
+            let rows = self.made(VERB, EncodedEvents::of(&last))?;
             let bytes = rows.bytes;
             let ended_ms = last.last().map_or_else(now_ms, |event| event.time_ms);
             let settle = move |db: &_| runs::end(db, &run, &end, usage, ended_ms, &rows);
@@ -247,7 +250,7 @@ impl Store for SqliteStore {
         )
     }
 
-    fn grants(&self, session: &SessionId) -> BoxFuture<'_, Result<Vec<StandingGrant>, StoreError>> {
+    fn grants(&self, session: &SessionId) -> BoxFuture<'_, Result<Vec<GrantRecord>, StoreError>> {
         let session = session.clone();
         Box::pin(self.readers.read("read grants", move |db| sessions::grants(db, &session)))
     }
@@ -255,7 +258,7 @@ impl Store for SqliteStore {
     fn set_grants(
         &self,
         session: &SessionId,
-        grants: Vec<StandingGrant>,
+        grants: Vec<GrantRecord>,
     ) -> BoxFuture<'_, Result<(), StoreError>> {
         let session = session.clone();
         Box::pin(self.writer.write("write down grants", SMALL, move |db| {

@@ -11,12 +11,12 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use zero_core::{RunId, SessionId};
-use zero_policy::{Grant, Mode};
+use zero_policy::{GrantScope, PermissionMode};
 use zero_runtime::tool::BoxFuture;
 
-use crate::event::{Event, RunEnd, Usage, What};
+use crate::event::{Event, EventKind, RunOutcome, TokenUsage};
 use crate::key::SessionKey;
-use crate::message::Message;
+use crate::message::ModelMessage;
 
 /// Where sessions are kept. Everything is acknowledged only once it would survive the death of the
 /// process. Whoever names a session by an id that nobody has is told [`StoreError::NoSession`].
@@ -62,7 +62,7 @@ pub trait Store: Send + Sync {
         &self,
         session: &SessionId,
         after: u64,
-        most: Most,
+        most: LedgerReadLimit,
     ) -> BoxFuture<'_, Result<Vec<Event>, StoreError>>;
 
     /// The newest entries before a number, oldest first: as many as fit, counted from the newest.
@@ -71,7 +71,7 @@ pub trait Store: Send + Sync {
         &self,
         session: &SessionId,
         before: u64,
-        most: Most,
+        most: LedgerReadLimit,
     ) -> BoxFuture<'_, Result<Vec<Event>, StoreError>>;
 
     /// Number of the newest entry; 0 when there is none.
@@ -79,7 +79,7 @@ pub trait Store: Send + Sync {
         let session = session.clone();
         Box::pin(async move {
             Ok(self
-                .last_events(&session, u64::MAX, Most::entries(1))
+                .last_events(&session, u64::MAX, LedgerReadLimit::entries(1))
                 .await?
                 .last()
                 .map_or(0, |event| event.seq))
@@ -97,7 +97,7 @@ pub trait Store: Send + Sync {
     fn add_messages(
         &self,
         session: &SessionId,
-        messages: Vec<Arc<Message>>,
+        messages: Vec<Arc<ModelMessage>>,
     ) -> BoxFuture<'_, Result<(), StoreError>>;
 
     /// Begins a new transcript with these messages and gives its number; the old one stays. What
@@ -106,11 +106,11 @@ pub trait Store: Send + Sync {
         &self,
         session: &SessionId,
         why: TranscriptStart,
-        messages: Vec<Arc<Message>>,
+        messages: Vec<Arc<ModelMessage>>,
     ) -> BoxFuture<'_, Result<u64, StoreError>>;
 
     /// Begins a run, once: whoever comes again with the same id gets the one that is there.
-    fn begin_run(&self, run: NewRun) -> BoxFuture<'_, Result<Begun, StoreError>>;
+    fn begin_run(&self, run: NewRun) -> BoxFuture<'_, Result<BeginRunOutcome, StoreError>>;
 
     /// Settles a run: writes its last entries and how it ended, together, and adds what it took to
     /// what its session took. `None` when it was settled before, or nobody knows it; then nothing is
@@ -118,8 +118,8 @@ pub trait Store: Send + Sync {
     fn end_run(
         &self,
         run: &RunId,
-        end: RunEnd,
-        usage: Usage,
+        end: RunOutcome,
+        usage: TokenUsage,
         last: Vec<NewEvent>,
     ) -> BoxFuture<'_, Result<Option<Vec<Event>>, StoreError>>;
 
@@ -133,13 +133,13 @@ pub trait Store: Send + Sync {
     ) -> BoxFuture<'_, Result<Vec<RunRecord>, StoreError>>;
 
     /// What a person settled for the rest of a session.
-    fn grants(&self, session: &SessionId) -> BoxFuture<'_, Result<Vec<StandingGrant>, StoreError>>;
+    fn grants(&self, session: &SessionId) -> BoxFuture<'_, Result<Vec<GrantRecord>, StoreError>>;
 
     /// Puts these in the place of what stood.
     fn set_grants(
         &self,
         session: &SessionId,
-        grants: Vec<StandingGrant>,
+        grants: Vec<GrantRecord>,
     ) -> BoxFuture<'_, Result<(), StoreError>>;
 
     /// Whether it answers.
@@ -169,7 +169,7 @@ pub struct SessionRecord {
     /// The model chosen for it, instead of the agent's.
     pub model: Option<String>,
     /// The mode chosen for it, instead of the agent's.
-    pub mode: Option<Mode>,
+    pub mode: Option<PermissionMode>,
     /// How much its model should think, instead of what the agent says.
     pub thinking: Option<String>,
     /// The folder it works in; the gateway's own when absent.
@@ -177,7 +177,7 @@ pub struct SessionRecord {
     /// Who opened it, by the name of their token.
     pub owner: String,
     /// Where its tools run: with the gateway, or with a client.
-    pub tool_host: ToolHostPlace,
+    pub tool_host: ToolHostLocation,
     /// When it was made, in milliseconds since 1970.
     pub created_ms: i64,
     /// When something last happened in it: when it was made, or the time of its newest entry.
@@ -185,7 +185,7 @@ pub struct SessionRecord {
     /// Number of its present transcript, from 1.
     pub transcript: u64,
     /// What it took in all.
-    pub usage: Usage,
+    pub usage: TokenUsage,
     /// Tokens that the next request would send, as far as known.
     pub context_tokens: Option<u64>,
 }
@@ -193,7 +193,7 @@ pub struct SessionRecord {
 /// Where the tools of a session run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "at")]
-pub enum ToolHostPlace {
+pub enum ToolHostLocation {
     /// With the gateway.
     Gateway,
     /// With a client; the gateway never runs anything for it.
@@ -215,13 +215,13 @@ pub struct NewSession {
     /// The model chosen for it.
     pub model: Option<String>,
     /// The mode chosen for it.
-    pub mode: Option<Mode>,
+    pub mode: Option<PermissionMode>,
     /// Who opens it.
     pub owner: String,
     /// How many sessions they may have with it.
     pub owned_max: u64,
     /// Where its tools run.
-    pub tool_host: ToolHostPlace,
+    pub tool_host: ToolHostLocation,
 }
 
 /// Changes of a session: `None` leaves a field, `Some(None)` clears it.
@@ -236,13 +236,13 @@ pub struct SessionPatch {
     /// The model.
     pub model: Option<Option<String>>,
     /// The mode.
-    pub mode: Option<Option<Mode>>,
+    pub mode: Option<Option<PermissionMode>>,
     /// The thinking.
     pub thinking: Option<Option<String>>,
     /// The folder.
     pub cwd: Option<Option<PathBuf>>,
     /// Where its tools run.
-    pub tool_host: Option<ToolHostPlace>,
+    pub tool_host: Option<ToolHostLocation>,
     /// What the next request would send.
     pub context_tokens: Option<u64>,
 }
@@ -288,7 +288,7 @@ pub struct SessionPage {
 /// How much of a ledger is read at once. What one entry weighs, a client decides; so whoever reads for
 /// a client says how many bytes it can bear.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Most {
+pub struct LedgerReadLimit {
     /// So many entries.
     pub entries: usize,
     /// So many bytes of what they say, in JSON. One entry fits whatever it weighs, or nobody would
@@ -296,7 +296,7 @@ pub struct Most {
     pub bytes: usize,
 }
 
-impl Most {
+impl LedgerReadLimit {
     /// So many entries, whatever they weigh.
     pub const fn entries(entries: usize) -> Self {
         Self { entries, bytes: usize::MAX }
@@ -321,7 +321,7 @@ pub struct NewEvent {
     /// When, in milliseconds since 1970.
     pub time_ms: i64,
     /// What.
-    pub what: What,
+    pub what: EventKind,
 }
 
 /// The messages that a model is told.
@@ -330,7 +330,7 @@ pub struct Transcript {
     /// Its number.
     pub number: u64,
     /// Its messages, oldest first.
-    pub messages: Vec<Message>,
+    pub messages: Vec<ModelMessage>,
 }
 
 /// Why a transcript begins.
@@ -362,7 +362,7 @@ pub struct NewRun {
 
 /// Whether a run was begun now.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Begun {
+pub enum BeginRunOutcome {
     /// It was; these are its first entries.
     Now(Vec<Event>),
     /// It was begun before.
@@ -383,18 +383,18 @@ pub struct RunRecord {
     /// When it ended.
     pub ended_ms: Option<i64>,
     /// How it ended; `None` while it runs.
-    pub end: Option<RunEnd>,
+    pub end: Option<RunOutcome>,
     /// What it took.
-    pub usage: Usage,
+    pub usage: TokenUsage,
 }
 
 /// Something a person settled for the rest of a session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct StandingGrant {
+pub struct GrantRecord {
     /// Whether it is allowed; rejected otherwise.
     pub allowed: bool,
     /// What.
-    pub grant: Grant,
+    pub grant: GrantScope,
     /// When, in milliseconds since 1970.
     pub time_ms: i64,
     /// Who said so.

@@ -4,26 +4,29 @@
 //! lets every order of events be tried, a stop at every point of it included. [`crate::sessions`]
 //! does what is decided here and reports back.
 
-mod budget;
-mod calls;
+mod call_batch;
 mod compaction;
-mod guard;
-mod steps;
-pub(crate) mod transcript;
+mod context_meter;
+mod loop_guard;
+pub(crate) mod transcript_repair;
+mod turn_io;
 
 use std::sync::Arc;
 
-use self::budget::Meter;
-use self::calls::{Batch, CallPlan};
-use self::compaction::Split;
-use self::guard::{LoopGuard, Verdict};
-pub use self::steps::{
-    Action, CallOrder, Goal, GuardAnswer, Input, Summary, TurnConfig, Workbench,
+use self::call_batch::{BatchedCall, CallBatch};
+use self::compaction::TranscriptSplit;
+use self::context_meter::ContextMeter;
+use self::loop_guard::{LoopGuard, LoopVerdict};
+pub use self::turn_io::{
+    LoopGuardAnswer, RequestContext, ToolCallRequest, TranscriptSummary, TurnAction, TurnConfig,
+    TurnGoal, TurnInput,
 };
-use crate::event::{RunEnd, Usage, What};
-use crate::hands::{CallEnd, HandsError};
-use crate::message::{Block, Message, shared, text_of};
-use crate::model::{ModelError, ModelErrorKind, ModelEvent, ModelRequest, Reply, Stop, UNBOUNDED};
+use crate::event::{EventKind, RunOutcome, TokenUsage};
+use crate::message::{MessageBlock, ModelMessage, shared, text_of};
+use crate::model::{
+    ModelError, ModelErrorKind, ModelEvent, ModelReply, ModelRequest, ModelStopReason, UNBOUNDED,
+};
+use crate::tool_backend::{BackendResult, ToolBackendError};
 
 /// What to do when a conversation cannot be made to fit.
 const TOO_LONG: &str = "reset the session, or choose a model with a larger window";
@@ -32,14 +35,14 @@ const TOO_LONG: &str = "reset the session, or choose a model with a larger windo
 #[derive(Clone, Debug)]
 pub struct Turn {
     config: TurnConfig,
-    transcript: Vec<Arc<Message>>,
-    goal: Goal,
-    bench: Workbench,
-    phase: Phase,
+    transcript: Vec<Arc<ModelMessage>>,
+    goal: TurnGoal,
+    bench: RequestContext,
+    phase: TurnPhase,
     turns: u32,
     calls_made: u64,
-    usage: Usage,
-    meter: Meter,
+    usage: TokenUsage,
+    meter: ContextMeter,
     guard: LoopGuard,
     /// Text of the present answer that was shown.
     streamed: String,
@@ -48,19 +51,19 @@ pub struct Turn {
 }
 
 #[derive(Clone, Debug)]
-enum Phase {
+enum TurnPhase {
     New,
     Looking,
     Asking,
-    Calling(Batch),
+    Calling(CallBatch),
     Guarding,
-    Compacting { why: CompactWhy, kept: Vec<Message> },
-    Stopping { batch: Batch, end: RunEnd },
+    Compacting { why: CompactionReason, kept: Vec<ModelMessage> },
+    Stopping { batch: CallBatch, end: RunOutcome },
     Over,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum CompactWhy {
+enum CompactionReason {
     /// The window is getting full.
     Budget,
     /// The provider says that it is too much.
@@ -70,19 +73,19 @@ enum CompactWhy {
 }
 
 impl Turn {
-    /// A run on a transcript that is valid: see [`transcript::mend`].
-    pub fn new(config: TurnConfig, transcript: Vec<Message>, goal: Goal) -> Self {
-        let meter = Meter::new(config.context_tokens);
+    /// A run on a transcript that is valid: see [`transcript_repair::mend`].
+    pub fn new(config: TurnConfig, transcript: Vec<ModelMessage>, goal: TurnGoal) -> Self {
+        let meter = ContextMeter::new(config.context_tokens);
         let guard = LoopGuard::new(config.repeats_before_asking, config.repeats_max);
         Self {
             config,
             transcript: shared(transcript),
             goal,
-            bench: Workbench::default(),
-            phase: Phase::New,
+            bench: RequestContext::default(),
+            phase: TurnPhase::New,
             turns: 0,
             calls_made: 0,
-            usage: Usage::default(),
+            usage: TokenUsage::default(),
             meter,
             guard,
             streamed: String::new(),
@@ -92,20 +95,20 @@ impl Turn {
 
     /// What is to be done now that this happened. What does not fit the moment is ignored: an answer
     /// that comes after a stop has nobody to hear it.
-    pub fn step(&mut self, input: Input) -> Vec<Action> {
+    pub fn step(&mut self, input: TurnInput) -> Vec<TurnAction> {
         let mut actions = Vec::new();
         match input {
-            Input::Begin => self.begin(&mut actions),
-            Input::Bench(bench) => self.looked(bench, &mut actions),
-            Input::Model(event) => self.heard(event, &mut actions),
-            Input::ModelFailed(error) => self.model_failed(error, &mut actions),
-            Input::Described { call, title, kind, locations } if self.runs(&call) => {
+            TurnInput::Begin => self.begin(&mut actions),
+            TurnInput::Bench(bench) => self.looked(bench, &mut actions),
+            TurnInput::Model(event) => self.heard(event, &mut actions),
+            TurnInput::ModelFailed(error) => self.model_failed(error, &mut actions),
+            TurnInput::Described { call, title, kind, locations } if self.runs(&call) => {
                 let (title, kind) = (Some(title), Some(kind));
-                let told = What::ToolUpdated { call, title, kind, locations, progress: None };
-                actions.push(Action::Show(told));
+                let told = EventKind::ToolUpdated { call, title, kind, locations, progress: None };
+                actions.push(TurnAction::Show(told));
             }
-            Input::Progress { call, message } if self.runs(&call) => {
-                actions.push(Action::Show(What::ToolUpdated {
+            TurnInput::Progress { call, message } if self.runs(&call) => {
+                actions.push(TurnAction::Show(EventKind::ToolUpdated {
                     call,
                     title: None,
                     kind: None,
@@ -113,17 +116,17 @@ impl Turn {
                     progress: Some(message),
                 }));
             }
-            Input::Described { .. } | Input::Progress { .. } => {}
-            Input::CallEnded { call, end } => self.call_ended(&call, end, &mut actions),
-            Input::Guard(answer) => self.guard_answered(answer, &mut actions),
-            Input::Summary(summary) => self.summed_up(summary, &mut actions),
-            Input::Stop(end) => self.stop(end, &mut actions),
+            TurnInput::Described { .. } | TurnInput::Progress { .. } => {}
+            TurnInput::CallEnded { call, end } => self.call_ended(&call, end, &mut actions),
+            TurnInput::Guard(answer) => self.guard_answered(answer, &mut actions),
+            TurnInput::Summary(summary) => self.summed_up(summary, &mut actions),
+            TurnInput::Stop(end) => self.stop(end, &mut actions),
         }
         actions
     }
 
     /// What the run took so far.
-    pub fn usage(&self) -> Usage {
+    pub fn usage(&self) -> TokenUsage {
         self.usage
     }
 
@@ -132,38 +135,42 @@ impl Turn {
         self.meter.estimate(&self.bench, &self.transcript)
     }
 
-    fn begin(&mut self, actions: &mut Vec<Action>) {
-        if !matches!(self.phase, Phase::New) {
+    fn begin(&mut self, actions: &mut Vec<TurnAction>) {
+        if !matches!(self.phase, TurnPhase::New) {
             return;
         }
         match self.goal.clone() {
-            Goal::Answer(prompt) => {
+            TurnGoal::Answer(prompt) => {
                 self.add(prompt, actions);
                 self.next_request(actions);
             }
-            Goal::Compact => self.compact(CompactWhy::Wanted, actions),
+            TurnGoal::Compact => self.compact(CompactionReason::Wanted, actions),
         }
     }
 
     /// The next request, unless there were enough.
-    fn next_request(&mut self, actions: &mut Vec<Action>) {
+    fn next_request(&mut self, actions: &mut Vec<TurnAction>) {
         if self.turns >= self.config.turns_max {
-            return self.finish(RunEnd::MaxTurns { turns: self.turns }, actions);
+            return self.finish(RunOutcome::MaxTurns { turns: self.turns }, actions);
         }
         self.summed_up = false;
-        self.phase = Phase::Looking;
-        actions.push(Action::LookAround);
+        self.phase = TurnPhase::Looking;
+        actions.push(TurnAction::LookAround);
     }
 
-    fn looked(&mut self, bench: Result<Workbench, HandsError>, actions: &mut Vec<Action>) {
-        if !matches!(self.phase, Phase::Looking) {
+    fn looked(
+        &mut self,
+        bench: Result<RequestContext, ToolBackendError>,
+        actions: &mut Vec<TurnAction>,
+    ) {
+        if !matches!(self.phase, TurnPhase::Looking) {
             return;
         }
         match bench {
             Ok(bench) => {
                 self.bench = bench;
                 if self.is_too_full() {
-                    self.compact(CompactWhy::Budget, actions);
+                    self.compact(CompactionReason::Budget, actions);
                 } else {
                     self.ask(actions);
                 }
@@ -181,30 +188,30 @@ impl Turn {
         )
     }
 
-    fn ask(&mut self, actions: &mut Vec<Action>) {
+    fn ask(&mut self, actions: &mut Vec<TurnAction>) {
         self.turns = self.turns.saturating_add(1);
         self.streamed.clear();
-        self.phase = Phase::Asking;
-        actions.push(Action::AskModel(ModelRequest {
+        self.phase = TurnPhase::Asking;
+        actions.push(TurnAction::AskModel(ModelRequest {
             system: self.bench.system.clone(),
-            messages: transcript::seen_by(&self.transcript, self.config.takes_images),
+            messages: transcript_repair::seen_by(&self.transcript, self.config.takes_images),
             tools: self.bench.tools.definitions(),
             output_tokens_max: None,
             thinking: self.config.thinking,
         }));
     }
 
-    fn heard(&mut self, event: ModelEvent, actions: &mut Vec<Action>) {
-        if !matches!(self.phase, Phase::Asking) {
+    fn heard(&mut self, event: ModelEvent, actions: &mut Vec<TurnAction>) {
+        if !matches!(self.phase, TurnPhase::Asking) {
             return;
         }
         match event {
             ModelEvent::Text(text) if !text.is_empty() => {
                 self.streamed.push_str(&text);
-                actions.push(Action::Show(What::Text { text }));
+                actions.push(TurnAction::Show(EventKind::Text { text }));
             }
             ModelEvent::Thought(text) if !text.is_empty() => {
-                actions.push(Action::Show(What::Thought { text }));
+                actions.push(TurnAction::Show(EventKind::Thought { text }));
             }
             ModelEvent::Retrying { error, after, attempts } => {
                 let text = format!(
@@ -219,17 +226,17 @@ impl Turn {
         }
     }
 
-    fn replied(&mut self, reply: Reply, actions: &mut Vec<Action>) {
+    fn replied(&mut self, reply: ModelReply, actions: &mut Vec<TurnAction>) {
         self.count(reply.usage);
-        let blocks = transcript::worth_keeping(reply.blocks);
+        let blocks = transcript_repair::worth_keeping(reply.blocks);
         let text = text_of(&blocks);
         let says_nothing = text.trim().is_empty() && self.streamed.trim().is_empty();
         if self.streamed.is_empty() && !text.is_empty() {
-            actions.push(Action::Show(What::Text { text: text.into_owned() }));
+            actions.push(TurnAction::Show(EventKind::Text { text: text.into_owned() }));
         }
-        let is_call = |block: &Block| matches!(block, Block::ToolUse { .. });
-        let cut = reply.stop == Stop::MaxTokens && blocks.last().is_some_and(is_call);
-        if let Stop::Refusal(message) = reply.stop {
+        let is_call = |block: &MessageBlock| matches!(block, MessageBlock::ToolUse { .. });
+        let cut = reply.stop == ModelStopReason::MaxTokens && blocks.last().is_some_and(is_call);
+        if let ModelStopReason::Refusal(message) = reply.stop {
             let said = blocks.into_iter().filter(|block| !is_call(block)).collect();
             self.add_said(said, actions);
             self.meter.answered(reply.usage, &self.bench, &self.transcript);
@@ -241,10 +248,10 @@ impl Turn {
             self.meter.answered(reply.usage, &self.bench, &self.transcript);
             self.report_usage(actions);
             let end = match reply.stop {
-                Stop::MaxTokens => RunEnd::MaxTokens,
-                _ => RunEnd::Completed,
+                ModelStopReason::MaxTokens => RunOutcome::MaxTokens,
+                _ => RunOutcome::Completed,
             };
-            if says_nothing && end == RunEnd::Completed {
+            if says_nothing && end == RunOutcome::Completed {
                 let text = "the model gave an empty answer; send the prompt again, or say more";
                 actions.push(notice("empty_answer", text.to_owned()));
             }
@@ -254,18 +261,22 @@ impl Turn {
         self.add_said(blocks, actions);
         self.meter.answered(reply.usage, &self.bench, &self.transcript);
         self.report_usage(actions);
-        self.phase = Phase::Calling(Batch::new(plans));
+        self.phase = TurnPhase::Calling(CallBatch::new(plans));
         self.advance(actions);
     }
 
     /// Gives each call its own id, and the transcript ids that are there and unlike each other.
-    fn plan(&mut self, blocks: Vec<Block>, cut: bool) -> (Vec<Block>, Vec<CallPlan>) {
-        let used = transcript::call_ids(&self.transcript);
-        let mut plans: Vec<CallPlan> = Vec::new();
+    fn plan(
+        &mut self,
+        blocks: Vec<MessageBlock>,
+        cut: bool,
+    ) -> (Vec<MessageBlock>, Vec<BatchedCall>) {
+        let used = transcript_repair::call_ids(&self.transcript);
+        let mut plans: Vec<BatchedCall> = Vec::new();
         let last = blocks.len().saturating_sub(1);
         let mut kept = Vec::with_capacity(blocks.len());
         for (at, block) in blocks.into_iter().enumerate() {
-            let Block::ToolUse { id, name, input, opaque } = block else {
+            let MessageBlock::ToolUse { id, name, input, opaque } = block else {
                 kept.push(block);
                 continue;
             };
@@ -277,8 +288,12 @@ impl Turn {
             let is_used =
                 used.contains(id.as_str()) || plans.iter().any(|plan| plan.is_known_as(&id));
             let id = if id.is_empty() || is_used { own.clone() } else { id };
-            let cut = if cut && at == last { calls::Written::Half } else { calls::Written::Whole };
-            plans.push(CallPlan::new(
+            let cut = if cut && at == last {
+                call_batch::CallCompleteness::Half
+            } else {
+                call_batch::CallCompleteness::Whole
+            };
+            plans.push(BatchedCall::new(
                 own,
                 id.clone(),
                 name.clone(),
@@ -286,14 +301,14 @@ impl Turn {
                 cut,
                 &self.bench.tools,
             ));
-            kept.push(Block::ToolUse { id, name, input, opaque });
+            kept.push(MessageBlock::ToolUse { id, name, input, opaque });
         }
         (kept, plans)
     }
 
     /// Starts the calls whose turn it is; goes on when there is none left.
-    fn advance(&mut self, actions: &mut Vec<Action>) {
-        let Phase::Calling(batch) = &mut self.phase else { return };
+    fn advance(&mut self, actions: &mut Vec<TurnAction>) {
+        let TurnPhase::Calling(batch) = &mut self.phase else { return };
         batch.start_some(self.config.parallel_calls_max, actions);
         if !batch.is_over() {
             return;
@@ -301,14 +316,14 @@ impl Turn {
         let (results, fingerprint) = (batch.results(), batch.fingerprint());
         self.add(results, actions);
         match self.guard.judge(fingerprint) {
-            Verdict::GoOn => self.next_request(actions),
-            Verdict::Ask(repeats) => {
-                self.phase = Phase::Guarding;
-                actions.push(Action::AskPerson(format!(
+            LoopVerdict::GoOn => self.next_request(actions),
+            LoopVerdict::Ask(repeats) => {
+                self.phase = TurnPhase::Guarding;
+                actions.push(TurnAction::AskPerson(format!(
                     "The agent did the same {repeats} times in a row, with the same outcome. Let it go on?"
                 )));
             }
-            Verdict::Stop(repeats) => {
+            LoopVerdict::Stop(repeats) => {
                 let text = format!(
                     "stopped: the agent did the same {repeats} times in a row, with the same outcome; tell it what to do differently"
                 );
@@ -318,33 +333,34 @@ impl Turn {
         }
     }
 
-    fn call_ended(&mut self, call: &str, end: CallEnd, actions: &mut Vec<Action>) {
-        let (Phase::Calling(batch) | Phase::Stopping { batch, .. }) = &mut self.phase else {
+    fn call_ended(&mut self, call: &str, end: BackendResult, actions: &mut Vec<TurnAction>) {
+        let (TurnPhase::Calling(batch) | TurnPhase::Stopping { batch, .. }) = &mut self.phase
+        else {
             return;
         };
         if !batch.end(call, end, actions) {
             return;
         }
         match self.phase {
-            Phase::Stopping { .. } => self.stop_when_quiet(actions),
+            TurnPhase::Stopping { .. } => self.stop_when_quiet(actions),
             _ => self.advance(actions),
         }
     }
 
     fn runs(&self, call: &str) -> bool {
         match &self.phase {
-            Phase::Calling(batch) | Phase::Stopping { batch, .. } => batch.runs(call),
+            TurnPhase::Calling(batch) | TurnPhase::Stopping { batch, .. } => batch.runs(call),
             _ => false,
         }
     }
 
-    fn guard_answered(&mut self, answer: GuardAnswer, actions: &mut Vec<Action>) {
-        if !matches!(self.phase, Phase::Guarding) {
+    fn guard_answered(&mut self, answer: LoopGuardAnswer, actions: &mut Vec<TurnAction>) {
+        if !matches!(self.phase, TurnPhase::Guarding) {
             return;
         }
         match answer {
-            GuardAnswer::GoOn => self.next_request(actions),
-            GuardAnswer::Stop => {
+            LoopGuardAnswer::GoOn => self.next_request(actions),
+            LoopGuardAnswer::Stop => {
                 let text = "stopped: the agent did the same over and over, and nobody let it go on";
                 actions.push(notice("loop_guard", text.to_owned()));
                 self.finish(aborted("loop_guard"), actions);
@@ -352,15 +368,15 @@ impl Turn {
         }
     }
 
-    fn model_failed(&mut self, error: ModelError, actions: &mut Vec<Action>) {
-        if !matches!(self.phase, Phase::Asking) {
+    fn model_failed(&mut self, error: ModelError, actions: &mut Vec<TurnAction>) {
+        if !matches!(self.phase, TurnPhase::Asking) {
             return;
         }
         if error.kind == ModelErrorKind::ContextLength
             && self.streamed.is_empty()
             && !self.summed_up
         {
-            return self.compact(CompactWhy::Overflow, actions);
+            return self.compact(CompactionReason::Overflow, actions);
         }
         self.keep_streamed(actions);
         let end = match error.kind {
@@ -372,24 +388,32 @@ impl Turn {
         self.finish(end, actions);
     }
 
-    fn compact(&mut self, why: CompactWhy, actions: &mut Vec<Action>) {
+    fn compact(&mut self, why: CompactionReason, actions: &mut Vec<TurnAction>) {
         let window = self.config.context_window;
-        let Split { summed_up, kept } = compaction::split(&self.transcript, window);
+        let TranscriptSplit { summed_up, kept } = compaction::split(&self.transcript, window);
         if summed_up.is_empty() {
             return self.nothing_to_sum_up(why, actions);
         }
         let text = match why {
-            CompactWhy::Budget => "the model's window is nearly full; summing up what came before",
-            CompactWhy::Overflow => "the conversation is too long for the model; summing it up",
-            CompactWhy::Wanted => "summing up the conversation",
+            CompactionReason::Budget => {
+                "the model's window is nearly full; summing up what came before"
+            }
+            CompactionReason::Overflow => {
+                "the conversation is too long for the model; summing it up"
+            }
+            CompactionReason::Wanted => "summing up the conversation",
         };
         actions.push(notice("compaction", text.to_owned()));
-        actions.push(Action::Summarise(compaction::request(&summed_up, window)));
-        self.phase = Phase::Compacting { why, kept };
+        actions.push(TurnAction::Summarise(compaction::request(&summed_up, window)));
+        self.phase = TurnPhase::Compacting { why, kept };
     }
 
-    fn summed_up(&mut self, summary: Result<Summary, ModelError>, actions: &mut Vec<Action>) {
-        let Phase::Compacting { why, kept } = &mut self.phase else { return };
+    fn summed_up(
+        &mut self,
+        summary: Result<TranscriptSummary, ModelError>,
+        actions: &mut Vec<TurnAction>,
+    ) {
+        let TurnPhase::Compacting { why, kept } = &mut self.phase else { return };
         let (why, kept) = (*why, std::mem::take(kept));
         let (summary, plan) = match summary {
             Ok(summary) => {
@@ -408,13 +432,17 @@ impl Turn {
         self.transcript = vec![compaction::message(&summary, plan, kept).into()];
         self.meter.restarted(&self.bench, &self.transcript);
         self.summed_up = true;
-        actions.push(Action::Restart(self.transcript.clone()));
+        actions.push(TurnAction::Restart(self.transcript.clone()));
         let tokens_after = self.context_tokens();
-        actions.push(Action::Show(What::Compacted { summary, tokens_before, tokens_after }));
+        actions.push(TurnAction::Show(EventKind::Compacted {
+            summary,
+            tokens_before,
+            tokens_after,
+        }));
         match why {
-            CompactWhy::Wanted => self.finish(RunEnd::Completed, actions),
-            CompactWhy::Budget => self.ask(actions),
-            CompactWhy::Overflow => {
+            CompactionReason::Wanted => self.finish(RunOutcome::Completed, actions),
+            CompactionReason::Budget => self.ask(actions),
+            CompactionReason::Overflow => {
                 // The same request again, only shorter: it was counted before.
                 self.turns = self.turns.saturating_sub(1);
                 self.ask(actions);
@@ -422,11 +450,11 @@ impl Turn {
         }
     }
 
-    fn nothing_to_sum_up(&mut self, why: CompactWhy, actions: &mut Vec<Action>) {
-        if why == CompactWhy::Wanted {
+    fn nothing_to_sum_up(&mut self, why: CompactionReason, actions: &mut Vec<TurnAction>) {
+        if why == CompactionReason::Wanted {
             let text = "There is nothing to sum up yet.".to_owned();
-            actions.push(Action::Show(What::Text { text }));
-            return self.finish(RunEnd::Completed, actions);
+            actions.push(TurnAction::Show(EventKind::Text { text }));
+            return self.finish(RunOutcome::Completed, actions);
         }
         let text = "there is nothing before the last message";
         let error = ModelError::new(ModelErrorKind::ContextLength, text);
@@ -434,41 +462,49 @@ impl Turn {
     }
 
     /// Goes on without a summary where there is room, and ends where there is none.
-    fn not_compacted(&mut self, why: CompactWhy, error: &ModelError, actions: &mut Vec<Action>) {
+    fn not_compacted(
+        &mut self,
+        why: CompactionReason,
+        error: &ModelError,
+        actions: &mut Vec<TurnAction>,
+    ) {
         let text = format!("the conversation could not be summed up: {error}");
         match why {
-            CompactWhy::Wanted => self.finish(failed(error.kind.word(), text), actions),
-            CompactWhy::Budget if self.context_tokens() < self.config.context_window => {
+            CompactionReason::Wanted => self.finish(failed(error.kind.word(), text), actions),
+            CompactionReason::Budget if self.context_tokens() < self.config.context_window => {
                 actions.push(notice("compaction", format!("{text}; going on while there is room")));
                 self.ask(actions);
             }
-            CompactWhy::Budget | CompactWhy::Overflow => {
+            CompactionReason::Budget | CompactionReason::Overflow => {
                 actions.push(notice("compaction", text.clone()));
                 self.finish(too_long(&text), actions);
             }
         }
     }
 
-    fn stop(&mut self, end: RunEnd, actions: &mut Vec<Action>) {
-        match std::mem::replace(&mut self.phase, Phase::Over) {
-            Phase::Calling(batch) => {
-                self.phase = Phase::Stopping { batch, end };
-                actions.push(Action::CancelCalls);
+    fn stop(&mut self, end: RunOutcome, actions: &mut Vec<TurnAction>) {
+        match std::mem::replace(&mut self.phase, TurnPhase::Over) {
+            TurnPhase::Calling(batch) => {
+                self.phase = TurnPhase::Stopping { batch, end };
+                actions.push(TurnAction::CancelCalls);
                 self.stop_when_quiet(actions);
             }
-            Phase::Asking => {
+            TurnPhase::Asking => {
                 self.keep_streamed(actions);
                 self.finish(end, actions);
             }
-            phase @ (Phase::Stopping { .. } | Phase::Over) => self.phase = phase,
-            Phase::New | Phase::Looking | Phase::Guarding | Phase::Compacting { .. } => {
+            phase @ (TurnPhase::Stopping { .. } | TurnPhase::Over) => self.phase = phase,
+            TurnPhase::New
+            | TurnPhase::Looking
+            | TurnPhase::Guarding
+            | TurnPhase::Compacting { .. } => {
                 self.finish(end, actions);
             }
         }
     }
 
-    fn stop_when_quiet(&mut self, actions: &mut Vec<Action>) {
-        let Phase::Stopping { batch, end } = &self.phase else { return };
+    fn stop_when_quiet(&mut self, actions: &mut Vec<TurnAction>) {
+        let TurnPhase::Stopping { batch, end } = &self.phase else { return };
         if batch.is_quiet() {
             let (results, end) = (batch.results(), end.clone());
             self.add(results, actions);
@@ -476,37 +512,37 @@ impl Turn {
         }
     }
 
-    fn finish(&mut self, end: RunEnd, actions: &mut Vec<Action>) {
-        self.phase = Phase::Over;
-        actions.push(Action::Finish(end));
+    fn finish(&mut self, end: RunOutcome, actions: &mut Vec<TurnAction>) {
+        self.phase = TurnPhase::Over;
+        actions.push(TurnAction::Finish(end));
     }
 
     /// What was shown of an answer that never came to its end is what the model is told it said.
-    fn keep_streamed(&mut self, actions: &mut Vec<Action>) {
+    fn keep_streamed(&mut self, actions: &mut Vec<TurnAction>) {
         let text = std::mem::take(&mut self.streamed);
-        self.add_said(transcript::worth_keeping(vec![Block::text(text)]), actions);
+        self.add_said(transcript_repair::worth_keeping(vec![MessageBlock::text(text)]), actions);
     }
 
-    fn add_said(&mut self, blocks: Vec<Block>, actions: &mut Vec<Action>) {
-        let says = |block: &Block| !matches!(block, Block::Thinking { .. });
+    fn add_said(&mut self, blocks: Vec<MessageBlock>, actions: &mut Vec<TurnAction>) {
+        let says = |block: &MessageBlock| !matches!(block, MessageBlock::Thinking { .. });
         if blocks.iter().any(says) {
-            self.add(Message::assistant(blocks), actions);
+            self.add(ModelMessage::assistant(blocks), actions);
         }
     }
 
-    fn add(&mut self, message: Message, actions: &mut Vec<Action>) {
+    fn add(&mut self, message: ModelMessage, actions: &mut Vec<TurnAction>) {
         self.meter.add(&message);
         let message = Arc::new(message);
         self.transcript.push(Arc::clone(&message));
-        actions.push(Action::Save(vec![message]));
+        actions.push(TurnAction::Save(vec![message]));
     }
 
-    fn count(&mut self, usage: Usage) {
-        self.usage += budget::priced(usage, self.config.prices);
+    fn count(&mut self, usage: TokenUsage) {
+        self.usage += context_meter::priced(usage, self.config.prices);
     }
 
-    fn report_usage(&self, actions: &mut Vec<Action>) {
-        actions.push(Action::Show(What::UsageReported {
+    fn report_usage(&self, actions: &mut Vec<TurnAction>) {
+        actions.push(TurnAction::Show(EventKind::UsageReported {
             run_usage: self.usage,
             context_tokens: self.context_tokens(),
             // A bound that nothing reaches is none.
@@ -518,26 +554,26 @@ impl Turn {
     }
 }
 
-fn notice(topic: &str, text: String) -> Action {
-    Action::Show(What::Notice { topic: topic.to_owned(), text })
+fn notice(topic: &str, text: String) -> TurnAction {
+    TurnAction::Show(EventKind::Notice { topic: topic.to_owned(), text })
 }
 
-fn aborted(by: &str) -> RunEnd {
-    RunEnd::Aborted { by: by.to_owned() }
+fn aborted(by: &str) -> RunOutcome {
+    RunOutcome::Aborted { by: by.to_owned() }
 }
 
-fn failed(kind: &str, message: String) -> RunEnd {
-    RunEnd::Failed { kind: kind.to_owned(), message }
+fn failed(kind: &str, message: String) -> RunOutcome {
+    RunOutcome::Failed { kind: kind.to_owned(), message }
 }
 
-fn too_long(why: &str) -> RunEnd {
+fn too_long(why: &str) -> RunOutcome {
     failed("context_length", format!("{why}; {TOO_LONG}"))
 }
 
-fn refused(message: String) -> RunEnd {
+fn refused(message: String) -> RunOutcome {
     let empty = message.trim().is_empty();
     let message = if empty { "the model declined to answer".to_owned() } else { message };
-    RunEnd::Refused { message }
+    RunOutcome::Refused { message }
 }
 
 /// A time to wait, as people read it.

@@ -3,7 +3,7 @@
 //! What is asked goes to whoever is there, in whichever way reaches them; nobody else answers. Where
 //! nobody is, the model is told so, and no choice is made in the person's name.
 
-mod form;
+mod question_form;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,16 +12,17 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use zero_core::{
-    Category, Effect, Effects, ErrorType, Kind, Reason, Risk, SessionId, TimeoutClass, ToolError,
-    Violation,
+    Effect, Effects, ErrorReason, ErrorType, RiskLevel, SchemaViolation, SessionId, TimeoutClass,
+    ToolCategory, ToolError, ToolKind,
 };
 use zero_runtime::{
-    About, Bound, CallContext, Description, ElicitationAnswer, Particulars, Tool, ToolReply, Wanted,
+    CallContext, CallDescription, ElicitationAnswer, ElicitationMode, Tool, ToolBound, ToolInfo,
+    ToolNotes, ToolReply,
 };
 use zero_sandbox::Workspace;
 
-use self::form::{Form, Said};
-use crate::wording::one_line;
+use self::question_form::{QuestionForm, UserQuestionAnswer};
+use crate::text_format::one_line;
 
 /// How long a person may think. Whoever carries the question may give up before that.
 const ANSWER_MAX: Duration = Duration::from_secs(24 * 60 * 60);
@@ -53,14 +54,14 @@ const ORIGIN: &str = "the agent";
 pub struct AskUserQuestionArgs {
     /// 1 to 4 questions.
     #[schemars(length(min = 1, max = QUESTIONS_MAX))]
-    questions: Vec<Question>,
+    questions: Vec<ChoiceQuestion>,
 }
 
 /// One question.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 #[schemars(inline)]
-pub struct Question {
+pub struct ChoiceQuestion {
     /// The whole question, such as `Which database should we use?`.
     #[schemars(length(min = 1, max = QUESTION_CHARS_MAX))]
     question: String,
@@ -69,7 +70,7 @@ pub struct Question {
     header: String,
     /// 2 to 4 answers to choose from.
     #[schemars(length(min = OPTIONS_MIN, max = OPTIONS_MAX))]
-    options: Vec<Choice>,
+    options: Vec<QuestionChoice>,
     /// Whether several of them may be chosen. Default false.
     #[serde(default)]
     multi_select: bool,
@@ -79,7 +80,7 @@ pub struct Question {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(inline)]
-pub struct Choice {
+pub struct QuestionChoice {
     /// The answer, in 1 to 5 words.
     #[schemars(length(min = 1, max = LABEL_CHARS_MAX))]
     label: String,
@@ -102,34 +103,34 @@ pub struct AskUserQuestionOutput {
 
 /// Asks the person.
 #[derive(Default)]
-pub struct AskUserQuestion {
+pub struct AskUserQuestionTool {
     /// The calls of each session that wait for an answer.
     open: Arc<Mutex<HashMap<Option<SessionId>, usize>>>,
 }
 
 /// A call that waits for an answer.
-struct Waiting {
+struct OpenQuestionGuard {
     open: Arc<Mutex<HashMap<Option<SessionId>, usize>>>,
     session: Option<SessionId>,
 }
 
-impl AskUserQuestion {
+impl AskUserQuestionTool {
     /// One call more that waits, if there may be.
-    fn wait(&self, session: Option<SessionId>) -> Result<Waiting, ToolError> {
+    fn wait(&self, session: Option<SessionId>) -> Result<OpenQuestionGuard, ToolError> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let count = open.entry(session.clone()).or_default();
         if *count >= OPEN_MAX {
             let message = format!(
                 "{OPEN_MAX} questions of yours wait for the person already, and nobody answers more at a time; wait for their answers, and put what belongs together into one call"
             );
-            return Err(ToolError::failed(Reason::QueueFull, message));
+            return Err(ToolError::failed(ErrorReason::QueueFull, message));
         }
         *count += 1;
-        Ok(Waiting { open: Arc::clone(&self.open), session })
+        Ok(OpenQuestionGuard { open: Arc::clone(&self.open), session })
     }
 }
 
-impl Drop for Waiting {
+impl Drop for OpenQuestionGuard {
     fn drop(&mut self) {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(count) = open.get_mut(&self.session) {
@@ -141,95 +142,105 @@ impl Drop for Waiting {
     }
 }
 
-impl Tool for AskUserQuestion {
+impl Tool for AskUserQuestionTool {
     type Args = AskUserQuestionArgs;
     type Output = AskUserQuestionOutput;
-    type Plan = Form;
+    type Plan = QuestionForm;
     const NAME: &'static str = "AskUserQuestion";
 
-    fn about(&self) -> About {
-        About {
+    fn about(&self) -> ToolInfo {
+        ToolInfo {
             display_name: "Ask the person",
-            category: Category::Ui,
-            kind: Kind::Other,
-            risk: Risk::Low,
+            category: ToolCategory::Ui,
+            kind: ToolKind::Other,
+            risk: RiskLevel::Low,
             timeout_class: TimeoutClass::File,
             idempotent: false,
             fallback: None,
         }
     }
 
-    fn particulars(&self) -> Particulars {
-        Particulars::of("asks the person, and changes nothing").within([
-            Bound::range("questions in a call", 1, QUESTIONS_MAX),
-            Bound::range("options of a question", OPTIONS_MIN, OPTIONS_MAX),
-            Bound::characters("`header`", HEADER_CHARS_MAX),
-            Bound::characters("`question`", QUESTION_CHARS_MAX),
-            Bound::characters("`label`", LABEL_CHARS_MAX),
-            Bound::characters("`description`", DESCRIPTION_CHARS_MAX),
-            Bound::characters("an answer in words of the person's own", form::OWN_CHARS_MAX),
-            Bound::count("calls of a session that wait for an answer", OPEN_MAX),
+    fn particulars(&self) -> ToolNotes {
+        ToolNotes::of("asks the person, and changes nothing").within([
+            ToolBound::range("questions in a call", 1, QUESTIONS_MAX),
+            ToolBound::range("options of a question", OPTIONS_MIN, OPTIONS_MAX),
+            ToolBound::characters("`header`", HEADER_CHARS_MAX),
+            ToolBound::characters("`question`", QUESTION_CHARS_MAX),
+            ToolBound::characters("`label`", LABEL_CHARS_MAX),
+            ToolBound::characters("`description`", DESCRIPTION_CHARS_MAX),
+            ToolBound::characters(
+                "an answer in words of the person's own",
+                question_form::OWN_CHARS_MAX,
+            ),
+            ToolBound::count("calls of a session that wait for an answer", OPEN_MAX),
         ])
     }
 
-    fn plan(&self, args: AskUserQuestionArgs, _workspace: &Workspace) -> Result<Form, ToolError> {
+    fn plan(
+        &self,
+        args: AskUserQuestionArgs,
+        _workspace: &Workspace,
+    ) -> Result<QuestionForm, ToolError> {
         let wrong = violations(&args.questions);
         match wrong.is_empty() {
-            true => Ok(Form::new(args.questions)),
+            true => Ok(QuestionForm::new(args.questions)),
             false => Err(ToolError::from_violations(&wrong)),
         }
     }
 
-    fn describe(&self, form: &Form) -> Description {
-        Description { title: format!("Ask: {}", form.title()), locations: Vec::new() }
+    fn describe(&self, form: &QuestionForm) -> CallDescription {
+        CallDescription { title: format!("Ask: {}", form.title()), locations: Vec::new() }
     }
 
-    fn effects(&self, _form: &Form) -> Effects {
+    fn effects(&self, _form: &QuestionForm) -> Effects {
         vec![Effect::Ask]
     }
 
-    fn deadline(&self, _form: &Form) -> Option<Duration> {
+    fn deadline(&self, _form: &QuestionForm) -> Option<Duration> {
         Some(ANSWER_MAX)
     }
 
     async fn run(
         &self,
-        form: Arc<Form>,
+        form: Arc<QuestionForm>,
         cx: CallContext,
     ) -> Result<ToolReply<AskUserQuestionOutput>, ToolError> {
         let _waiting = self.wait(cx.session().cloned())?;
-        let wanted = Wanted::Form(form.schema());
+        let wanted = ElicitationMode::Form(form.schema());
         let values = match cx.elicit(ORIGIN, form.message(), wanted).await? {
             ElicitationAnswer::Accept(values) => values,
-            ElicitationAnswer::Decline => return Err(unanswered(Reason::Rejected, DECLINED)),
-            ElicitationAnswer::Cancel => return Err(unanswered(Reason::NoApprover, NO_ANSWER)),
+            ElicitationAnswer::Decline => return Err(unanswered(ErrorReason::Rejected, DECLINED)),
+            ElicitationAnswer::Cancel => {
+                return Err(unanswered(ErrorReason::NoApprover, NO_ANSWER));
+            }
         };
         let said = form.said(values)?;
-        if said.iter().all(|(_, said)| *said == Said::Nothing) {
-            return Err(unanswered(Reason::Rejected, DECLINED));
+        if said.iter().all(|(_, said)| *said == UserQuestionAnswer::Nothing) {
+            return Err(unanswered(ErrorReason::Rejected, DECLINED));
         }
         Ok(told(said))
     }
 }
 
 /// What the person said, for the model.
-fn told(said: Vec<(String, Said)>) -> ToolReply<AskUserQuestionOutput> {
+fn told(said: Vec<(String, UserQuestionAnswer)>) -> ToolReply<AskUserQuestionOutput> {
     let mut text = String::from("The person answered:");
     let (mut answers, mut in_own_words) = (BTreeMap::new(), Vec::new());
     for (question, said) in said {
         let line = match &said {
-            Said::Answer(answer) => one_line(answer),
-            Said::Nothing => "(no answer)".to_owned(),
-            Said::WillSay(chosen) => {
+            UserQuestionAnswer::Answer(answer) => one_line(answer),
+            UserQuestionAnswer::Nothing => "(no answer)".to_owned(),
+            UserQuestionAnswer::WillSay(chosen) => {
                 let chosen = chosen.as_ref().map(|chosen| format!("{}, and ", one_line(chosen)));
                 format!("{}(something else, in their own words)", chosen.unwrap_or_default())
             }
         };
         text.push_str(&format!("\n- {}\n  {line}", one_line(&question)));
-        if let Said::WillSay(_) = said {
+        if let UserQuestionAnswer::WillSay(_) = said {
             in_own_words.push(question.clone());
         }
-        if let Said::Answer(answer) | Said::WillSay(Some(answer)) = said {
+        if let UserQuestionAnswer::Answer(answer) | UserQuestionAnswer::WillSay(Some(answer)) = said
+        {
             answers.insert(question, answer);
         }
     }
@@ -244,18 +255,18 @@ const IN_OWN_WORDS: &str = "\nThey could not write a text where they were asked.
 const DECLINED: &str = "the person chose not to answer; do not ask the same again: go on without it where you can, or say in your own words what you need";
 const NO_ANSWER: &str = "no answer came: nobody is there, or the question cannot be shown where they are; nothing was chosen. Put the question into your reply instead, or go on with what you know and say what you assumed";
 
-fn unanswered(reason: Reason, message: &'static str) -> ToolError {
+fn unanswered(reason: ErrorReason, message: &'static str) -> ToolError {
     ToolError::new(ErrorType::PermissionDenied, reason, message)
 }
 
 /// What a schema cannot say.
-fn violations(questions: &[Question]) -> Vec<Violation> {
+fn violations(questions: &[ChoiceQuestion]) -> Vec<SchemaViolation> {
     let mut wrong = Vec::new();
     for (at, question) in questions.iter().enumerate() {
         let at_question = format!("/questions/{at}");
         let mut text = |pointer: String, text: &str| {
             if text.trim().is_empty() {
-                wrong.push(Violation::new(pointer, "a text", "an empty one"));
+                wrong.push(SchemaViolation::new(pointer, "a text", "an empty one"));
             }
         };
         text(format!("{at_question}/question"), &question.question);
@@ -265,21 +276,25 @@ fn violations(questions: &[Question]) -> Vec<Violation> {
             text(format!("{at_option}/label"), &option.label);
             text(format!("{at_option}/description"), &option.description);
         }
-        let same = |other: &Question| other.question.trim() == question.question.trim();
+        let same = |other: &ChoiceQuestion| other.question.trim() == question.question.trim();
         if let Some(first) = questions.iter().take(at).position(same) {
             let expected =
                 format!("another text than that of question {first}: answers are told apart by it");
-            wrong.push(Violation::new(format!("{at_question}/question"), expected, "the same"));
+            wrong.push(SchemaViolation::new(
+                format!("{at_question}/question"),
+                expected,
+                "the same",
+            ));
         }
         for (index, option) in question.options.iter().enumerate() {
             let pointer = format!("{at_question}/options/{index}/label");
             let label = option.label.trim();
-            let same = |other: &Choice| other.label.trim().eq_ignore_ascii_case(label);
+            let same = |other: &QuestionChoice| other.label.trim().eq_ignore_ascii_case(label);
             if label.eq_ignore_ascii_case(OTHER) {
                 let expected = "an answer: a text of the person's own is always offered";
-                wrong.push(Violation::new(pointer, expected, "`Other`"));
+                wrong.push(SchemaViolation::new(pointer, expected, "`Other`"));
             } else if question.options.iter().take(index).any(same) {
-                wrong.push(Violation::new(
+                wrong.push(SchemaViolation::new(
                     pointer,
                     "a label that no other option has",
                     "one twice",

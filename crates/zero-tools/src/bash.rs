@@ -1,7 +1,7 @@
 //! Bash: a command, run to its end or in the background.
 
-mod output;
-pub(crate) mod settled;
+mod command_report;
+pub(crate) mod quarantine_notice;
 mod signal;
 
 use std::collections::BTreeMap;
@@ -12,22 +12,22 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use zero_core::{
-    Category, CommandLine, Content, Display, Effect, Effects, Execution, Kind, Location, Reason,
-    Risk, TimeoutClass, ToolError,
+    CommandExecution, CommandLine, Effect, Effects, ErrorReason, FileLocation, ResultDisplay,
+    RiskLevel, TimeoutClass, ToolCategory, ToolError, ToolKind, ToolResultPart,
 };
 use zero_runtime::jobs::{JOBS_MAX, Job};
 use zero_runtime::{
-    About, Bound, CallContext, CommandRequest, Description, Particulars, Ran, Streams, Tool,
-    ToolReply,
+    CallContext, CallDescription, CommandDisposition, CommandRequest, StreamMode, Tool, ToolBound,
+    ToolInfo, ToolNotes, ToolReply,
 };
-use zero_sandbox::drain::Stream;
-use zero_sandbox::{FileType, LastLink, Located, Workspace};
+use zero_sandbox::output_collector::OutputStream;
+use zero_sandbox::{FileType, FinalLinkMode, ResolvedPath, Workspace};
 
-use crate::missing;
-use crate::wording::one_line;
-use output::Told;
-pub(crate) use output::{stream_text, text_of, weaker};
-pub use settled::TakenAway;
+use crate::path_not_found;
+use crate::text_format::one_line;
+use command_report::CommandReport;
+pub(crate) use command_report::{stream_text, text_of, weaker};
+pub use quarantine_notice::QuarantineNotice;
 pub(crate) use signal::signal_name;
 
 /// Characters of a title.
@@ -96,7 +96,7 @@ pub struct BashOutput {
     pub job_id: Option<String>,
     /// What it created that commands may not create.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub taken_away: Vec<TakenAway>,
+    pub taken_away: Vec<QuarantineNotice>,
     /// What else is to be known.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
@@ -105,9 +105,9 @@ pub struct BashOutput {
 /// A command that is ready to be judged.
 #[derive(Debug)]
 pub struct BashPlan {
-    execution: Execution,
-    folder: Option<Located>,
-    streams: Streams,
+    execution: CommandExecution,
+    folder: Option<ResolvedPath>,
+    streams: StreamMode,
     timeout: Option<Duration>,
     run_in_background: bool,
     description: Option<String>,
@@ -125,35 +125,35 @@ impl BashPlan {
 }
 
 /// Runs a command.
-pub struct Bash;
+pub struct BashTool;
 
-impl Tool for Bash {
+impl Tool for BashTool {
     type Args = BashArgs;
     type Output = BashOutput;
     type Plan = BashPlan;
     const NAME: &'static str = "Bash";
 
-    fn about(&self) -> About {
-        About {
+    fn about(&self) -> ToolInfo {
+        ToolInfo {
             display_name: "Run command",
-            category: Category::Development,
-            kind: Kind::Execute,
-            risk: Risk::High,
+            category: ToolCategory::Development,
+            kind: ToolKind::Execute,
+            risk: RiskLevel::High,
             timeout_class: TimeoutClass::Command,
             idempotent: false,
             fallback: None,
         }
     }
 
-    fn particulars(&self) -> Particulars {
+    fn particulars(&self) -> ToolNotes {
         let effects = "runs a command, confined: it may read the machine's files without its secrets, change the workspace, and reach hosts that are allowed; what its words say it touches is judged file by file and host by host";
-        Particulars {
+        ToolNotes {
             other_risks: Some(
                 "low for commands that only read; critical where one destroys or gives away what cannot be taken back, such as removing recursively, rewriting what others have, or publishing",
             ),
-            ..Particulars::of(effects)
+            ..ToolNotes::of(effects)
         }
-        .within([Bound::count("jobs of a session that run or are not read", JOBS_MAX)])
+        .within([ToolBound::count("jobs of a session that run or are not read", JOBS_MAX)])
     }
 
     fn plan(&self, args: BashArgs, workspace: &Workspace) -> Result<BashPlan, ToolError> {
@@ -168,7 +168,7 @@ impl Tool for Bash {
     ) -> Result<BashPlan, ToolError> {
         if args.command.trim().is_empty() {
             let message = "`command` is empty; say what to run";
-            return Err(ToolError::invalid(Reason::SchemaViolation, message));
+            return Err(ToolError::invalid(ErrorReason::SchemaViolation, message));
         }
         check_texts(&args)?;
         let command = match args.args {
@@ -176,11 +176,11 @@ impl Tool for Bash {
             Some(rest) => CommandLine::Program([vec![args.command], rest].concat()),
         };
         let folder = match (args.cwd, folder) {
-            (Some(cwd), _) => Some(workspace.locate(&cwd, LastLink::Follow)?),
-            (None, Some(folder)) => Some(workspace.locate_path(folder, LastLink::Follow)?),
+            (Some(cwd), _) => Some(workspace.locate(&cwd, FinalLinkMode::Follow)?),
+            (None, Some(folder)) => Some(workspace.locate_path(folder, FinalLinkMode::Follow)?),
             (None, None) => None,
         };
-        let execution = Execution {
+        let execution = CommandExecution {
             command,
             folder: folder.as_ref().map(|folder| folder.target().clone()),
             variables: args.env.into_iter().collect(),
@@ -188,19 +188,19 @@ impl Tool for Bash {
         Ok(BashPlan {
             execution,
             folder,
-            streams: if args.tty { Streams::Terminal } else { Streams::Pipes },
+            streams: if args.tty { StreamMode::Terminal } else { StreamMode::Pipes },
             timeout: args.timeout.map(Duration::from_millis),
             run_in_background: args.run_in_background,
             description: args.description,
         })
     }
 
-    fn describe(&self, plan: &BashPlan) -> Description {
+    fn describe(&self, plan: &BashPlan) -> CallDescription {
         let folder = plan.folder.as_ref();
-        Description {
+        CallDescription {
             title: plan.title(),
             locations: folder
-                .map(|f| Location { path: f.path().to_owned(), line: None })
+                .map(|f| FileLocation { path: f.path().to_owned(), line: None })
                 .into_iter()
                 .collect(),
         }
@@ -219,11 +219,11 @@ impl Tool for Bash {
         match folder.facts()? {
             Some(facts) if facts.file_type == FileType::Directory => Ok(()),
             // Says what is there instead, or what is near.
-            _ => missing::open_folder(folder, cx).map(|_| ()),
+            _ => path_not_found::open_folder(folder, cx).map(|_| ()),
         }
     }
 
-    fn preview(&self, plan: &BashPlan, cx: &CallContext) -> Option<Display> {
+    fn preview(&self, plan: &BashPlan, cx: &CallContext) -> Option<ResultDisplay> {
         let folder = plan.folder.as_ref().map_or_else(
             || cx.workspace().cwd().display().to_string(),
             |folder| folder.path().display().to_string(),
@@ -235,7 +235,7 @@ impl Tool for Bash {
         if plan.run_in_background {
             lines.push("in the background".to_owned());
         }
-        Some(Display::markdown(lines.join("\n")))
+        Some(ResultDisplay::markdown(lines.join("\n")))
     }
 
     async fn run(
@@ -248,8 +248,10 @@ impl Tool for Bash {
             return Ok(started(&job));
         }
         match cx.run_command(plan.request()).await? {
-            Ran::Ended(outcome) => Ok(Told::of(&outcome, cx.workspace()).reply()),
-            Ran::GoesOn(job) => Ok(went_on(&job)),
+            CommandDisposition::Ended(outcome) => {
+                Ok(CommandReport::of(&outcome, cx.workspace()).reply())
+            }
+            CommandDisposition::GoesOn(job) => Ok(went_on(&job)),
         }
     }
 }
@@ -258,7 +260,7 @@ impl Tool for Bash {
 fn check_texts(args: &BashArgs) -> Result<(), ToolError> {
     let refused = |field: String, what: &str| {
         let message = format!("`{field}` {what}");
-        Err(ToolError::invalid(Reason::SchemaViolation, message).with("field", field))
+        Err(ToolError::invalid(ErrorReason::SchemaViolation, message).with("field", field))
     };
     const NUL: &str = "holds a NUL character, which no program can be given; leave it out";
     if args.command.contains('\0') {
@@ -300,8 +302,8 @@ pub(crate) fn went_on(job: &Job) -> ToolReply<BashOutput> {
         "(it takes longer than its `timeout` and goes on as `{id}`; BashOutput tells what else it writes, BashKill ends it)"
     ));
     let mut reply = as_job(job, text, format!("Goes on as `{id}`"));
-    reply.output.stdout = text_of(&pieces, Some(Stream::Stdout));
-    reply.output.stderr = text_of(&pieces, Some(Stream::Stderr));
+    reply.output.stdout = text_of(&pieces, Some(OutputStream::Stdout));
+    reply.output.stderr = text_of(&pieces, Some(OutputStream::Stderr));
     reply.output.spill_file = job.spill_file().map(str::to_owned);
     reply
 }
@@ -313,8 +315,8 @@ fn as_job(job: &Job, mut text: String, shown: String) -> ToolReply<BashOutput> {
         text.push_str(&format!("\n({note})"));
     }
     ToolReply {
-        content: vec![Content::Text(text)],
-        display: Display::markdown(shown),
+        content: vec![ToolResultPart::Text(text)],
+        display: ResultDisplay::markdown(shown),
         output: BashOutput {
             stdout: String::new(),
             stderr: String::new(),

@@ -6,14 +6,15 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use zero_core::{
-    Category, Content, Display, Effect, Effects, Kind, Reason, Risk, TimeoutClass, ToolError,
+    Effect, Effects, ErrorReason, ResultDisplay, RiskLevel, TimeoutClass, ToolCategory, ToolError,
+    ToolKind, ToolResultPart,
 };
 use zero_runtime::jobs::JobStatus;
-use zero_runtime::{About, Bound, CallContext, Description, Particulars, Tool, ToolReply};
+use zero_runtime::{CallContext, CallDescription, Tool, ToolBound, ToolInfo, ToolNotes, ToolReply};
 use zero_sandbox::Workspace;
 
-use crate::bash::settled;
-use crate::wording::one_line;
+use crate::bash::quarantine_notice;
+use crate::text_format::one_line;
 
 /// How long the end of a job is waited for.
 const END_MAX: Duration = Duration::from_secs(5);
@@ -37,37 +38,37 @@ pub struct BashKillOutput {
 }
 
 /// Ends a job.
-pub struct BashKill;
+pub struct BashKillTool;
 
-impl Tool for BashKill {
+impl Tool for BashKillTool {
     type Args = BashKillArgs;
     type Output = BashKillOutput;
     type Plan = String;
     const NAME: &'static str = "BashKill";
 
-    fn about(&self) -> About {
-        About {
+    fn about(&self) -> ToolInfo {
+        ToolInfo {
             display_name: "End job",
-            category: Category::Development,
-            kind: Kind::Execute,
-            risk: Risk::Medium,
+            category: ToolCategory::Development,
+            kind: ToolKind::Execute,
+            risk: RiskLevel::Medium,
             timeout_class: TimeoutClass::File,
             idempotent: true,
             fallback: None,
         }
     }
 
-    fn particulars(&self) -> Particulars {
-        Particulars::of("ends one job of the session, with every process of it")
-            .within([Bound::time("waiting for its end", END_MAX)])
+    fn particulars(&self) -> ToolNotes {
+        ToolNotes::of("ends one job of the session, with every process of it")
+            .within([ToolBound::time("waiting for its end", END_MAX)])
     }
 
     fn plan(&self, args: BashKillArgs, _workspace: &Workspace) -> Result<String, ToolError> {
         Ok(args.job_id)
     }
 
-    fn describe(&self, job_id: &String) -> Description {
-        Description { title: format!("End `{}`", one_line(job_id)), locations: Vec::new() }
+    fn describe(&self, job_id: &String) -> CallDescription {
+        CallDescription { title: format!("End `{}`", one_line(job_id)), locations: Vec::new() }
     }
 
     fn effects(&self, _job_id: &String) -> Effects {
@@ -89,18 +90,18 @@ impl Tool for BashKill {
             job.kill();
             if !job.wait(END_MAX) {
                 let message = format!("job `{job_id}` was told to end and has not yet; try again");
-                return Err(ToolError::failed(Reason::Busy, message));
+                return Err(ToolError::failed(ErrorReason::Busy, message));
             }
             let mut text = match killed {
                 true => format!("Ended `{job_id}`"),
                 false => format!("`{job_id}` had ended already"),
             };
-            for note in settled::notes(&job.settled(), cx.workspace()) {
+            for note in quarantine_notice::notes(&job.settled(), cx.workspace()) {
                 text.push_str(&format!("\n({note})"));
             }
             Ok(ToolReply {
-                content: vec![Content::Text(text.clone())],
-                display: Display::markdown(text),
+                content: vec![ToolResultPart::Text(text.clone())],
+                display: ResultDisplay::markdown(text),
                 output: BashKillOutput { job_id: job_id.to_string(), killed },
                 locations: Vec::new(),
             })

@@ -7,16 +7,16 @@ use grep_regex::RegexMatcher;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use zero_core::{
-    Category, CommandLine, Content, Display, Effect, Effects, Execution, Kind, Reason, Risk,
-    TimeoutClass, ToolError,
+    CommandExecution, CommandLine, Effect, Effects, ErrorReason, ResultDisplay, RiskLevel,
+    TimeoutClass, ToolCategory, ToolError, ToolKind, ToolResultPart,
 };
-use zero_runtime::jobs::{Job, JobStatus, Piece, UNREAD_BYTES_MAX};
-use zero_runtime::{About, Bound, CallContext, Description, Particulars, Tool, ToolReply};
+use zero_runtime::jobs::{Job, JobStatus, OutputChunk, UNREAD_BYTES_MAX};
+use zero_runtime::{CallContext, CallDescription, Tool, ToolBound, ToolInfo, ToolNotes, ToolReply};
 use zero_sandbox::Workspace;
-use zero_sandbox::drain::Stream;
+use zero_sandbox::output_collector::OutputStream;
 
-use crate::bash::{TakenAway, settled, signal_name, text_of, weaker};
-use crate::wording::{counted, one_line};
+use crate::bash::{QuarantineNotice, quarantine_notice, signal_name, text_of, weaker};
+use crate::text_format::{counted, one_line};
 
 /// Bytes of a text for a job.
 const STDIN_BYTES_MAX: usize = 64 * 1024;
@@ -38,7 +38,7 @@ pub struct BashOutputArgs {
 
 /// What a job wrote, or which jobs there are.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct BashOutputOutput {
+pub struct BashJobOutput {
     /// What it wrote to its output since the last time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stdout: Option<String>,
@@ -46,18 +46,18 @@ pub struct BashOutputOutput {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stderr: Option<String>,
     /// The job, or all of them.
-    pub jobs: Vec<JobFacts>,
+    pub jobs: Vec<BashJobReport>,
 }
 
 /// How a job is.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct JobFacts {
+pub struct BashJobReport {
     /// The job.
     pub job_id: String,
     /// What runs.
     pub command: String,
     /// Whether it runs.
-    pub status: Status,
+    pub status: BashJobState,
     /// What it returned, once it has ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
@@ -74,7 +74,7 @@ pub struct JobFacts {
     pub spill_file: Option<String>,
     /// What it created that commands may not create; known once it has ended.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub taken_away: Vec<TakenAway>,
+    pub taken_away: Vec<QuarantineNotice>,
     /// What else is to be known.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
@@ -83,18 +83,18 @@ pub struct JobFacts {
 /// Whether a job runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Status {
+pub enum BashJobState {
     /// It does.
     Running,
     /// It ended.
     Exited,
 }
 
-impl JobFacts {
+impl BashJobReport {
     fn of(job: &Job, workspace: &Workspace) -> Self {
         let (status, end) = match job.status() {
-            JobStatus::Running => (Status::Running, None),
-            JobStatus::Ended(end) => (Status::Exited, end),
+            JobStatus::Running => (BashJobState::Running, None),
+            JobStatus::Ended(end) => (BashJobState::Exited, end),
         };
         let settled = job.settled();
         let stopped = job.stopped();
@@ -108,12 +108,12 @@ impl JobFacts {
             signal: signal.map(signal_name),
             unread_bytes: job.unread_bytes() as u64,
             spill_file: job.spill_file().map(str::to_owned),
-            taken_away: settled::taken_away(&settled, workspace),
+            taken_away: quarantine_notice::taken_away(&settled, workspace),
             reason: reason.and_then(|reason| reason.as_str()).map(str::to_owned),
             notes: [
                 stopped.iter().map(|error| error.message.clone()).collect(),
                 job.missing().iter().map(weaker).collect(),
-                settled::notes(&settled, workspace),
+                quarantine_notice::notes(&settled, workspace),
                 job.network_notes(),
             ]
             .concat(),
@@ -122,7 +122,7 @@ impl JobFacts {
 
     fn shown(&self) -> String {
         match (self.status, &self.signal, self.exit_code) {
-            (Status::Running, ..) => "running".to_owned(),
+            (BashJobState::Running, ..) => "running".to_owned(),
             (_, Some(signal), _) => format!("ended by {signal}"),
             (_, None, Some(code)) => format!("exited with code {code}"),
             (_, None, None) => "ended".to_owned(),
@@ -139,35 +139,35 @@ pub struct BashOutputPlan {
 }
 
 /// Tells what a job wrote.
-pub struct BashOutput;
+pub struct BashOutputTool;
 
-impl Tool for BashOutput {
+impl Tool for BashOutputTool {
     type Args = BashOutputArgs;
-    type Output = BashOutputOutput;
+    type Output = BashJobOutput;
     type Plan = BashOutputPlan;
     const NAME: &'static str = "BashOutput";
 
-    fn about(&self) -> About {
-        About {
+    fn about(&self) -> ToolInfo {
+        ToolInfo {
             display_name: "Read job",
-            category: Category::Development,
-            kind: Kind::Execute,
-            risk: Risk::Low,
+            category: ToolCategory::Development,
+            kind: ToolKind::Execute,
+            risk: RiskLevel::Low,
             timeout_class: TimeoutClass::File,
             idempotent: false,
             fallback: None,
         }
     }
 
-    fn particulars(&self) -> Particulars {
+    fn particulars(&self) -> ToolNotes {
         let effects = "tells what a job of the session wrote; with `stdin`, has the job read a text, which is judged as a command";
-        Particulars {
+        ToolNotes {
             other_risks: Some("as Bash with `stdin`, since the text may be a command"),
-            ..Particulars::of(effects)
+            ..ToolNotes::of(effects)
         }
         .within([
-            Bound::bytes("`stdin`", STDIN_BYTES_MAX),
-            Bound::bytes("output that waits to be read; the newest is kept", UNREAD_BYTES_MAX),
+            ToolBound::bytes("`stdin`", STDIN_BYTES_MAX),
+            ToolBound::bytes("output that waits to be read; the newest is kept", UNREAD_BYTES_MAX),
         ])
     }
 
@@ -179,40 +179,40 @@ impl Tool for BashOutput {
         let BashOutputArgs { job_id, filter, stdin } = args;
         if job_id.is_none() && (stdin.is_some() || filter.is_some()) {
             let message = "`stdin` and `filter` need a `job_id`";
-            return Err(ToolError::invalid(Reason::SchemaViolation, message));
+            return Err(ToolError::invalid(ErrorReason::SchemaViolation, message));
         }
         if stdin.as_ref().is_some_and(|text| text.len() > STDIN_BYTES_MAX) {
             let message =
                 format!("`stdin` has more than {STDIN_BYTES_MAX} bytes; send it in parts");
-            return Err(ToolError::invalid(Reason::TooLarge, message));
+            return Err(ToolError::invalid(ErrorReason::TooLarge, message));
         }
         let compiled = filter.as_deref().map(RegexMatcher::new).transpose();
         let filter = compiled.map_err(|error| {
             let message = format!("`filter` is not a regular expression: {error}");
-            ToolError::invalid(Reason::BadPattern, message)
+            ToolError::invalid(ErrorReason::BadPattern, message)
         })?;
         Ok(BashOutputPlan { job_id, filter, stdin })
     }
 
-    fn describe(&self, plan: &BashOutputPlan) -> Description {
+    fn describe(&self, plan: &BashOutputPlan) -> CallDescription {
         let title = match (&plan.job_id, &plan.stdin) {
             (None, _) => "List jobs".to_owned(),
             (Some(id), None) => format!("Read output of `{}`", one_line(id)),
             (Some(id), Some(_)) => format!("Send text to `{}`", one_line(id)),
         };
-        Description { title, locations: Vec::new() }
+        CallDescription { title, locations: Vec::new() }
     }
 
     /// A text for a job is judged as the command it may be, so that what is denied stays denied; and
     /// as a shell that reads commands, so that it is asked even if it looks harmless: what the job
     /// makes of it, and in which folder, nobody knows.
     fn effects(&self, plan: &BashOutputPlan) -> Effects {
-        let reader = || Execution {
+        let reader = || CommandExecution {
             command: CommandLine::Program(vec!["sh".to_owned(), "-s".to_owned()]),
             folder: None,
             variables: Vec::new(),
         };
-        let sent = plan.stdin.iter().flat_map(|text| [Execution::shell(text), reader()]);
+        let sent = plan.stdin.iter().flat_map(|text| [CommandExecution::shell(text), reader()]);
         let sent = sent.map(Effect::Exec);
         std::iter::once(Effect::State("a job".to_owned())).chain(sent).collect()
     }
@@ -225,21 +225,22 @@ impl Tool for BashOutput {
         &self,
         plan: Arc<BashOutputPlan>,
         cx: CallContext,
-    ) -> Result<ToolReply<BashOutputOutput>, ToolError> {
+    ) -> Result<ToolReply<BashJobOutput>, ToolError> {
         let Some(id) = &plan.job_id else { return Ok(listed(&cx.jobs().list(), cx.workspace())) };
         let job = cx.jobs().get(id)?;
         if let Some(text) = &plan.stdin {
             job.send(text)?;
         }
         // Asked before its output is taken: of a job that has ended, nothing is left to come.
-        let facts = JobFacts::of(&job, cx.workspace());
+        let facts = BashJobReport::of(&job, cx.workspace());
         let (pieces, lost) = job.take_output();
-        Ok(told(&pieces, lost, plan.filter.as_ref(), JobFacts { unread_bytes: 0, ..facts }))
+        Ok(told(&pieces, lost, plan.filter.as_ref(), BashJobReport { unread_bytes: 0, ..facts }))
     }
 }
 
-fn listed(jobs: &[Arc<Job>], workspace: &Workspace) -> ToolReply<BashOutputOutput> {
-    let facts: Vec<JobFacts> = jobs.iter().map(|job| JobFacts::of(job, workspace)).collect();
+fn listed(jobs: &[Arc<Job>], workspace: &Workspace) -> ToolReply<BashJobOutput> {
+    let facts: Vec<BashJobReport> =
+        jobs.iter().map(|job| BashJobReport::of(job, workspace)).collect();
     let lines = facts.iter().map(|job| {
         format!(
             "{}: {}, {} unread: {}",
@@ -252,20 +253,20 @@ fn listed(jobs: &[Arc<Job>], workspace: &Workspace) -> ToolReply<BashOutputOutpu
     let lines: Vec<String> = lines.collect();
     let text = if lines.is_empty() { "(no jobs)".to_owned() } else { lines.join("\n") };
     ToolReply {
-        content: vec![Content::Text(text.clone())],
-        display: Display::markdown(text),
-        output: BashOutputOutput { stdout: None, stderr: None, jobs: facts },
+        content: vec![ToolResultPart::Text(text.clone())],
+        display: ResultDisplay::markdown(text),
+        output: BashJobOutput { stdout: None, stderr: None, jobs: facts },
         locations: Vec::new(),
     }
 }
 
 fn told(
-    pieces: &[Piece],
+    pieces: &[OutputChunk],
     lost: u64,
     filter: Option<&RegexMatcher>,
-    facts: JobFacts,
-) -> ToolReply<BashOutputOutput> {
-    let of = |stream: Option<Stream>| matching(&text_of(pieces, stream), filter);
+    facts: BashJobReport,
+) -> ToolReply<BashJobOutput> {
+    let of = |stream: Option<OutputStream>| matching(&text_of(pieces, stream), filter);
     let mut text = of(None);
     if lost > 0 {
         let all = facts
@@ -286,11 +287,11 @@ fn told(
         text.push_str(&format!("\n({note})"));
     }
     ToolReply {
-        content: vec![Content::Text(text)],
-        display: Display::markdown(last),
-        output: BashOutputOutput {
-            stdout: Some(of(Some(Stream::Stdout))),
-            stderr: Some(of(Some(Stream::Stderr))),
+        content: vec![ToolResultPart::Text(text)],
+        display: ResultDisplay::markdown(last),
+        output: BashJobOutput {
+            stdout: Some(of(Some(OutputStream::Stdout))),
+            stderr: Some(of(Some(OutputStream::Stderr))),
             jobs: vec![facts],
         },
         locations: Vec::new(),

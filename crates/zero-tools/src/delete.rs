@@ -4,19 +4,19 @@ use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use zero_core::result::Content;
+use zero_core::tool_result::ToolResultPart;
 use zero_core::{
-    ByteSize, Category, Display, Effect, Effects, Kind, Location, Reason, Risk, TargetPath,
-    TimeoutClass, ToolError,
+    ByteSize, Effect, Effects, ErrorReason, FileLocation, ResultDisplay, RiskLevel, TargetPath,
+    TimeoutClass, ToolCategory, ToolError, ToolKind,
 };
-use zero_runtime::{About, CallContext, Description, Particulars, Tool, ToolReply};
-use zero_sandbox::{Change, FileType, LastLink, Located, Snapshot, Workspace};
+use zero_runtime::{CallContext, CallDescription, Tool, ToolInfo, ToolNotes, ToolReply};
+use zero_sandbox::{FileChange, FileSnapshot, FileType, FinalLinkMode, ResolvedPath, Workspace};
 
 use crate::diff::file_diff;
 use crate::file_path::locate_file;
-use crate::missing;
-use crate::previewed::Previewed;
-use crate::text::TextEncoding;
+use crate::path_not_found;
+use crate::preview_fingerprint::PreviewFingerprint;
+use crate::text_encoding::TextEncoding;
 
 /// Deletes one file or link; a link's target stays. Folders are not deleted. The person can bring
 /// the file back with `zero undo`.
@@ -36,43 +36,43 @@ pub struct DeleteOutput {
 /// A removal whose place is settled.
 #[derive(Debug)]
 pub struct DeletePlan {
-    file: Located,
-    previewed: Previewed,
+    file: ResolvedPath,
+    previewed: PreviewFingerprint,
 }
 
 /// Removes a file.
-pub struct Delete;
+pub struct DeleteTool;
 
-impl Tool for Delete {
+impl Tool for DeleteTool {
     type Args = DeleteArgs;
     type Output = DeleteOutput;
     type Plan = DeletePlan;
     const NAME: &'static str = "Delete";
 
-    fn about(&self) -> About {
-        About {
+    fn about(&self) -> ToolInfo {
+        ToolInfo {
             display_name: "Delete file",
-            category: Category::File,
-            kind: Kind::Delete,
-            risk: Risk::Critical,
+            category: ToolCategory::File,
+            kind: ToolKind::Delete,
+            risk: RiskLevel::Critical,
             timeout_class: TimeoutClass::File,
             idempotent: false,
             fallback: None,
         }
     }
 
-    fn particulars(&self) -> Particulars {
-        Particulars::of("removes one file or link; `zero undo` brings it back")
+    fn particulars(&self) -> ToolNotes {
+        ToolNotes::of("removes one file or link; `zero undo` brings it back")
     }
 
     fn plan(&self, args: DeleteArgs, workspace: &Workspace) -> Result<DeletePlan, ToolError> {
-        let file = locate_file(&args.file_path, workspace, LastLink::Keep)?;
-        Ok(DeletePlan { file, previewed: Previewed::default() })
+        let file = locate_file(&args.file_path, workspace, FinalLinkMode::Keep)?;
+        Ok(DeletePlan { file, previewed: PreviewFingerprint::default() })
     }
 
-    fn describe(&self, plan: &DeletePlan) -> Description {
-        let locations = vec![Location { path: plan.file.path().to_owned(), line: None }];
-        Description { title: format!("Delete `{}`", plan.file.shown()), locations }
+    fn describe(&self, plan: &DeletePlan) -> CallDescription {
+        let locations = vec![FileLocation { path: plan.file.path().to_owned(), line: None }];
+        CallDescription { title: format!("Delete `{}`", plan.file.shown()), locations }
     }
 
     fn effects(&self, plan: &DeletePlan) -> Effects {
@@ -88,24 +88,24 @@ impl Tool for Delete {
         let (reason, message) = match plan.file.facts()?.map(|facts| facts.file_type) {
             Some(FileType::File | FileType::Symlink) => return Ok(()),
             Some(FileType::Directory) => (
-                Reason::IsDirectory,
+                ErrorReason::IsDirectory,
                 format!("`{shown}` is a folder; only single files are deleted"),
             ),
             Some(FileType::Special) => {
                 let message = format!("`{shown}` is a pipe, socket or device; it was left alone");
-                (Reason::SpecialFile, message)
+                (ErrorReason::SpecialFile, message)
             }
-            None => return Err(missing::not_found(&plan.file, cx)),
+            None => return Err(path_not_found::not_found(&plan.file, cx)),
         };
         Err(ToolError::invalid(reason, message).with("file", shown))
     }
 
-    fn preview(&self, plan: &DeletePlan, cx: &CallContext) -> Option<Display> {
+    fn preview(&self, plan: &DeletePlan, cx: &CallContext) -> Option<ResultDisplay> {
         let before = cx.journal().read(&plan.file).ok()?;
         plan.previewed.remember(&before);
-        let Snapshot::File { bytes, .. } = before else { return None };
+        let FileSnapshot::File { bytes, .. } = before else { return None };
         let text = TextEncoding::of_file(&bytes)?.decode(&bytes);
-        Some(Display::Diff(file_diff(plan.file.shown(), Some(&text), None)))
+        Some(ResultDisplay::Diff(file_diff(plan.file.shown(), Some(&text), None)))
     }
 
     async fn run(
@@ -126,8 +126,8 @@ fn delete(plan: &DeletePlan, cx: &CallContext) -> Result<ToolReply<DeleteOutput>
         |before| {
             plan.previewed.check(before, shown)?;
             match before {
-                Snapshot::Absent => Err(missing::not_found(&plan.file, cx)),
-                Snapshot::File { .. } | Snapshot::Symlink { .. } => Ok(Change::Remove),
+                FileSnapshot::Absent => Err(path_not_found::not_found(&plan.file, cx)),
+                FileSnapshot::File { .. } | FileSnapshot::Symlink { .. } => Ok(FileChange::Remove),
             }
         },
     )?;
@@ -135,14 +135,17 @@ fn delete(plan: &DeletePlan, cx: &CallContext) -> Result<ToolReply<DeleteOutput>
         seen.forget(plan.file.path());
     }
     let what = match &applied.before {
-        Snapshot::File { bytes, .. } => ByteSize::bytes(bytes.len() as u64).to_string(),
+        FileSnapshot::File { bytes, .. } => ByteSize::bytes(bytes.len() as u64).to_string(),
         _ => "a link".to_owned(),
     };
     let summary = format!("Deleted {shown} ({what})");
     Ok(ToolReply {
-        content: vec![Content::Text(summary.clone())],
-        display: Display::markdown(format!("{summary}; `zero undo {}` brings it back", applied.id)),
+        content: vec![ToolResultPart::Text(summary.clone())],
+        display: ResultDisplay::markdown(format!(
+            "{summary}; `zero undo {}` brings it back",
+            applied.id
+        )),
         output: DeleteOutput { success: true },
-        locations: vec![Location { path: plan.file.path().to_owned(), line: None }],
+        locations: vec![FileLocation { path: plan.file.path().to_owned(), line: None }],
     })
 }

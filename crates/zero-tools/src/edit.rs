@@ -1,31 +1,31 @@
 //! Changes parts of a file.
 
 pub mod apply;
-mod closest;
-mod find;
-mod rewrite;
+mod closest_match;
+mod line_rewrite;
+mod text_match;
 
 use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use zero_core::result::Content;
+use zero_core::tool_result::ToolResultPart;
 use zero_core::{
-    Category, Display, Effect, Effects, FileDiff, Kind, Location, Reason, Risk, TargetPath,
-    TimeoutClass, ToolError, Violation,
+    Effect, Effects, ErrorReason, FileDiff, FileLocation, ResultDisplay, RiskLevel,
+    SchemaViolation, TargetPath, TimeoutClass, ToolCategory, ToolError, ToolKind,
 };
-use zero_runtime::seen_files::{Freshness, stale_file};
-use zero_runtime::{About, Bound, CallContext, Description, Particulars, Tool, ToolReply};
-use zero_sandbox::{LastLink, Located, Snapshot, Workspace};
+use zero_runtime::seen_files::{FileFreshness, stale_file};
+use zero_runtime::{CallContext, CallDescription, Tool, ToolBound, ToolInfo, ToolNotes, ToolReply};
+use zero_sandbox::{FileSnapshot, FinalLinkMode, ResolvedPath, Workspace};
 
-use self::apply::{EditOp, EditProblem, Edited, PLACES_MAX};
+use self::apply::{EditApplyError, EditOperation, EditResult, PLACES_MAX};
 use crate::diff::file_diff;
+use crate::editor_change_note;
 use crate::file_path::locate_file;
-use crate::landed;
 use crate::lsp::{ChangedText, aftermath_bounds, with_new_problems};
-use crate::missing;
-use crate::previewed::Previewed;
-use crate::text::TextEncoding;
+use crate::path_not_found;
+use crate::preview_fingerprint::PreviewFingerprint;
+use crate::text_encoding::TextEncoding;
 
 /// Edits in one call.
 const EDITS_MAX: usize = 100;
@@ -47,13 +47,13 @@ pub struct EditArgs {
     #[serde(default)]
     replace_all: bool,
     /// Several edits instead of one, made in this order.
-    edits: Option<Vec<EditArg>>,
+    edits: Option<Vec<EditItem>>,
 }
 
 /// One of several edits.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct EditArg {
+pub struct EditItem {
     /// `replace` a text, or `insert` one before a line.
     #[serde(rename = "type")]
     kind: EditKind,
@@ -90,52 +90,52 @@ pub struct EditOutput {
 /// Edits whose place is settled.
 #[derive(Debug)]
 pub struct EditPlan {
-    file: Located,
-    edits: Vec<EditOp>,
-    previewed: Previewed,
+    file: ResolvedPath,
+    edits: Vec<EditOperation>,
+    previewed: PreviewFingerprint,
 }
 
 /// Changes parts of a file.
-pub struct Edit;
+pub struct EditTool;
 
-impl Tool for Edit {
+impl Tool for EditTool {
     type Args = EditArgs;
     type Output = EditOutput;
     type Plan = EditPlan;
     const NAME: &'static str = "Edit";
 
-    fn about(&self) -> About {
-        About {
+    fn about(&self) -> ToolInfo {
+        ToolInfo {
             display_name: "Edit file",
-            category: Category::File,
-            kind: Kind::Edit,
-            risk: Risk::Medium,
+            category: ToolCategory::File,
+            kind: ToolKind::Edit,
+            risk: RiskLevel::Medium,
             timeout_class: TimeoutClass::File,
             idempotent: false,
             fallback: None,
         }
     }
 
-    fn particulars(&self) -> Particulars {
+    fn particulars(&self) -> ToolNotes {
         let effects = "changes one file; `zero undo` takes it back";
-        Particulars::of_change(effects)
-            .within([Bound::count("edits in a call", EDITS_MAX)])
+        ToolNotes::of_change(effects)
+            .within([ToolBound::count("edits in a call", EDITS_MAX)])
             .within(aftermath_bounds())
     }
 
     fn plan(&self, args: EditArgs, workspace: &Workspace) -> Result<EditPlan, ToolError> {
-        let file = locate_file(&args.file_path, workspace, LastLink::Follow)?;
+        let file = locate_file(&args.file_path, workspace, FinalLinkMode::Follow)?;
         let edits = operations(args).map_err(|wrong| ToolError::from_violations(&wrong))?;
-        Ok(EditPlan { file, edits, previewed: Previewed::default() })
+        Ok(EditPlan { file, edits, previewed: PreviewFingerprint::default() })
     }
 
-    fn describe(&self, plan: &EditPlan) -> Description {
-        let locations = vec![Location { path: plan.file.path().to_owned(), line: None }];
+    fn describe(&self, plan: &EditPlan) -> CallDescription {
+        let locations = vec![FileLocation { path: plan.file.path().to_owned(), line: None }];
         let title = match plan.edits.len() {
             1 => format!("Edit `{}`", plan.file.shown()),
             count => format!("Edit `{}` in {count} places", plan.file.shown()),
         };
-        Description { title, locations }
+        CallDescription { title, locations }
     }
 
     fn effects(&self, plan: &EditPlan) -> Effects {
@@ -150,17 +150,17 @@ impl Tool for Edit {
     fn check(&self, plan: &EditPlan, cx: &CallContext) -> Result<(), ToolError> {
         match plan.file.facts()? {
             Some(_) => Ok(()),
-            None => Err(missing::not_found(&plan.file, cx)),
+            None => Err(path_not_found::not_found(&plan.file, cx)),
         }
     }
 
-    fn preview(&self, plan: &EditPlan, cx: &CallContext) -> Option<Display> {
+    fn preview(&self, plan: &EditPlan, cx: &CallContext) -> Option<ResultDisplay> {
         let before = cx.snapshot(&plan.file).ok()?;
         plan.previewed.remember(&before);
-        let Snapshot::File { bytes, .. } = before else { return None };
-        let text = Text::read(&bytes, plan.file.shown()).ok()?;
+        let FileSnapshot::File { bytes, .. } = before else { return None };
+        let text = EditableText::read(&bytes, plan.file.shown()).ok()?;
         let edited = text.edit(plan).ok()?;
-        Some(Display::Diff(text.diff(plan, &edited)))
+        Some(ResultDisplay::Diff(text.diff(plan, &edited)))
     }
 
     async fn run(
@@ -174,7 +174,7 @@ impl Tool for Edit {
 }
 
 /// The edits asked for, in one form; or everything that keeps them from being edits.
-fn operations(args: EditArgs) -> Result<Vec<EditOp>, Vec<Violation>> {
+fn operations(args: EditArgs) -> Result<Vec<EditOperation>, Vec<SchemaViolation>> {
     match args {
         EditArgs { edits: Some(edits), old_string, new_string, replace_all, .. } => {
             let beside = [
@@ -183,24 +183,24 @@ fn operations(args: EditArgs) -> Result<Vec<EditOp>, Vec<Violation>> {
                 ("/replace_all", replace_all.then_some("true")),
             ];
             let beside = beside.into_iter().filter_map(|(pointer, found)| {
-                Some(Violation::new(pointer, "nothing beside `edits`", found?))
+                Some(SchemaViolation::new(pointer, "nothing beside `edits`", found?))
             });
             several(edits, beside.collect())
         }
         EditArgs { old_string: Some(old), new_string: Some(new), replace_all, .. } => {
-            Ok(vec![EditOp::Replace { old, new, all: replace_all }])
+            Ok(vec![EditOperation::Replace { old, new, all: replace_all }])
         }
-        EditArgs { old_string: Some(_), .. } => Err(vec![Violation::new(
+        EditArgs { old_string: Some(_), .. } => Err(vec![SchemaViolation::new(
             "/new_string",
             "a string",
             "nothing (it goes with `old_string`)",
         )]),
-        EditArgs { new_string: Some(_), .. } => Err(vec![Violation::new(
+        EditArgs { new_string: Some(_), .. } => Err(vec![SchemaViolation::new(
             "/old_string",
             "a string",
             "nothing (it goes with `new_string`)",
         )]),
-        _ => Err(vec![Violation::new(
+        _ => Err(vec![SchemaViolation::new(
             "",
             "`old_string` and `new_string`, or `edits`",
             "none of them",
@@ -208,13 +208,16 @@ fn operations(args: EditArgs) -> Result<Vec<EditOp>, Vec<Violation>> {
     }
 }
 
-fn several(edits: Vec<EditArg>, mut wrong: Vec<Violation>) -> Result<Vec<EditOp>, Vec<Violation>> {
+fn several(
+    edits: Vec<EditItem>,
+    mut wrong: Vec<SchemaViolation>,
+) -> Result<Vec<EditOperation>, Vec<SchemaViolation>> {
     match edits.len() {
-        0 => wrong.push(Violation::new("/edits", "at least one edit", "none")),
+        0 => wrong.push(SchemaViolation::new("/edits", "at least one edit", "none")),
         1..=EDITS_MAX => {}
         count => {
             let expected = format!("at most {EDITS_MAX} edits");
-            wrong.push(Violation::new("/edits", expected, count.to_string()));
+            wrong.push(SchemaViolation::new("/edits", expected, count.to_string()));
         }
     }
     let mut operations = Vec::with_capacity(edits.len());
@@ -227,30 +230,34 @@ fn several(edits: Vec<EditArg>, mut wrong: Vec<Violation>) -> Result<Vec<EditOp>
     if wrong.is_empty() { Ok(operations) } else { Err(wrong) }
 }
 
-fn operation(pointer: &str, edit: EditArg) -> Result<EditOp, Vec<Violation>> {
+fn operation(pointer: &str, edit: EditItem) -> Result<EditOperation, Vec<SchemaViolation>> {
     let (old_text, line) = (format!("{pointer}/oldText"), format!("{pointer}/line"));
     let mut wrong = Vec::new();
     match (edit.kind, edit.old_text, edit.line) {
         (EditKind::Replace, Some(old), None) => {
-            return Ok(EditOp::Replace { old, new: edit.new_text, all: false });
+            return Ok(EditOperation::Replace { old, new: edit.new_text, all: false });
         }
         (EditKind::Insert, None, Some(line)) => {
-            return Ok(EditOp::Insert { line, text: edit.new_text });
+            return Ok(EditOperation::Insert { line, text: edit.new_text });
         }
         (EditKind::Replace, old, number) => {
             if old.is_none() {
-                wrong.push(Violation::new(&old_text, "the text to `replace`", "nothing"));
+                wrong.push(SchemaViolation::new(&old_text, "the text to `replace`", "nothing"));
             }
             if let Some(number) = number {
-                wrong.push(Violation::new(&line, "nothing for a `replace`", number.to_string()));
+                wrong.push(SchemaViolation::new(
+                    &line,
+                    "nothing for a `replace`",
+                    number.to_string(),
+                ));
             }
         }
         (EditKind::Insert, old, number) => {
             if number.is_none() {
-                wrong.push(Violation::new(&line, "the line to `insert` before", "nothing"));
+                wrong.push(SchemaViolation::new(&line, "the line to `insert` before", "nothing"));
             }
             if old.is_some() {
-                wrong.push(Violation::new(&old_text, "nothing for an `insert`", "a string"));
+                wrong.push(SchemaViolation::new(&old_text, "nothing for an `insert`", "a string"));
             }
         }
     }
@@ -269,28 +276,28 @@ fn edit(
             plan.previewed.check(before, shown)?;
         }
         freshness = known(plan, cx, before)?;
-        let Snapshot::File { bytes, .. } = before else {
-            return Err(missing::not_found(&plan.file, cx));
+        let FileSnapshot::File { bytes, .. } = before else {
+            return Err(path_not_found::not_found(&plan.file, cx));
         };
-        let text = Text::read(bytes, shown)?;
+        let text = EditableText::read(bytes, shown)?;
         let edited = text.edit(plan)?;
         let new = text.encode(&edited, shown)?;
         if new == *bytes {
             let message = format!("the edits leave `{shown}` as it is; nothing was changed");
-            return Err(ToolError::invalid(Reason::NoChange, message).with("file", shown));
+            return Err(ToolError::invalid(ErrorReason::NoChange, message).with("file", shown));
         }
         done = Some((text, edited));
         Ok(new)
     })?;
     let (text, mut edited) =
-        done.ok_or_else(|| ToolError::failed(Reason::Io, "nothing was changed"))?;
-    let said = landed::note(&changed, &String::from_utf8_lossy(&edited.text), shown);
+        done.ok_or_else(|| ToolError::failed(ErrorReason::Io, "nothing was changed"))?;
+    let said = editor_change_note::note(&changed, &String::from_utf8_lossy(&edited.text), shown);
     if said.is_some() {
         edited.text.clone_from(&changed.bytes);
     }
     let diff = text.diff(plan, &edited);
     // A file of which only the replaced text was known is still one that was never read.
-    if let (Some(seen), Some(Freshness::Fresh)) = (cx.seen(), freshness) {
+    if let (Some(seen), Some(FileFreshness::Fresh)) = (cx.seen(), freshness) {
         changed.remember(plan.file.path(), seen);
     }
     let places = if edited.replacements == 1 { "place" } else { "places" };
@@ -299,10 +306,10 @@ fn edit(
     let summary = format!("Edited {shown} in {} {places}{note}{said}", edited.replacements);
     let line = first_changed_line(&diff);
     let reply = ToolReply {
-        content: vec![Content::Diff { summary, diff: diff.clone() }],
-        display: Display::Diff(diff),
+        content: vec![ToolResultPart::Diff { summary, diff: diff.clone() }],
+        display: ResultDisplay::Diff(diff),
         output: EditOutput { success: true, replacements: edited.replacements },
-        locations: vec![Location { path: plan.file.path().to_owned(), line }],
+        locations: vec![FileLocation { path: plan.file.path().to_owned(), line }],
     };
     Ok((reply, ChangedText::of(&plan.file, &changed)))
 }
@@ -310,7 +317,7 @@ fn edit(
 /// A text that is there once proves that whoever named it knows it, and replacing it is the same
 /// change whatever happened elsewhere in the file. A line number proves nothing.
 fn by_line(plan: &EditPlan) -> bool {
-    plan.edits.iter().any(|edit| matches!(edit, EditOp::Insert { .. }))
+    plan.edits.iter().any(|edit| matches!(edit, EditOperation::Insert { .. }))
 }
 
 /// What the session knows of the file; `None` outside of one. A file that was read and has changed
@@ -318,12 +325,12 @@ fn by_line(plan: &EditPlan) -> bool {
 fn known(
     plan: &EditPlan,
     cx: &CallContext,
-    before: &Snapshot,
-) -> Result<Option<Freshness>, ToolError> {
+    before: &FileSnapshot,
+) -> Result<Option<FileFreshness>, ToolError> {
     let Some(seen) = cx.seen() else { return Ok(None) };
     match seen.freshness(plan.file.path(), before) {
-        Freshness::Fresh => Ok(Some(Freshness::Fresh)),
-        Freshness::Unseen if !by_line(plan) => Ok(Some(Freshness::Unseen)),
+        FileFreshness::Fresh => Ok(Some(FileFreshness::Fresh)),
+        FileFreshness::Unseen if !by_line(plan) => Ok(Some(FileFreshness::Unseen)),
         other => Err(stale_file(plan.file.shown(), other)),
     }
 }
@@ -332,16 +339,16 @@ fn known(
 ///
 /// UTF-8 is edited as bytes, so that bytes which are no text stay what they are. Other encodings
 /// are edited as text, and only if writing the text back would give the same bytes again.
-struct Text {
+struct EditableText {
     encoding: TextEncoding,
     body: Vec<u8>,
 }
 
-impl Text {
+impl EditableText {
     fn read(bytes: &[u8], shown: &str) -> Result<Self, ToolError> {
         let Some(encoding) = TextEncoding::of_file(bytes) else {
             let message = format!("`{shown}` is not a text file; Edit changes text only");
-            return Err(ToolError::invalid(Reason::Binary, message).with("file", shown));
+            return Err(ToolError::invalid(ErrorReason::Binary, message).with("file", shown));
         };
         if encoding.is_utf8() {
             let body = bytes.strip_prefix(encoding.mark()).unwrap_or(bytes).to_vec();
@@ -353,17 +360,17 @@ impl Text {
                 "`{shown}` is not clean {}; editing it would change other parts of it",
                 encoding.name()
             );
-            return Err(ToolError::invalid(Reason::Encoding, message).with("file", shown));
+            return Err(ToolError::invalid(ErrorReason::Encoding, message).with("file", shown));
         }
         Ok(Self { encoding, body: text.into_bytes() })
     }
 
-    fn edit(&self, plan: &EditPlan) -> Result<Edited, ToolError> {
+    fn edit(&self, plan: &EditPlan) -> Result<EditResult, ToolError> {
         apply::apply(&self.body, &plan.edits)
             .map_err(|(index, problem)| explain(plan, index, &problem, &self.body))
     }
 
-    fn encode(&self, edited: &Edited, shown: &str) -> Result<Vec<u8>, ToolError> {
+    fn encode(&self, edited: &EditResult, shown: &str) -> Result<Vec<u8>, ToolError> {
         if self.encoding.is_utf8() {
             return Ok([self.encoding.mark(), &edited.text].concat());
         }
@@ -371,32 +378,32 @@ impl Text {
             let message = format!(
                 "`{shown}`: {error}, which is the file's encoding; leave the character out"
             );
-            ToolError::invalid(Reason::Encoding, message).with("file", shown)
+            ToolError::invalid(ErrorReason::Encoding, message).with("file", shown)
         })
     }
 
-    fn diff(&self, plan: &EditPlan, edited: &Edited) -> FileDiff {
+    fn diff(&self, plan: &EditPlan, edited: &EditResult) -> FileDiff {
         let (old, new) =
             (String::from_utf8_lossy(&self.body), String::from_utf8_lossy(&edited.text));
         file_diff(plan.file.shown(), Some(&old), Some(&new))
     }
 }
 
-fn explain(plan: &EditPlan, index: usize, problem: &EditProblem, text: &[u8]) -> ToolError {
+fn explain(plan: &EditPlan, index: usize, problem: &EditApplyError, text: &[u8]) -> ToolError {
     let shown = plan.file.shown();
     let which = if plan.edits.len() > 1 { format!("edit {}: ", index + 1) } else { String::new() };
     let error = match problem {
-        EditProblem::EmptyOld => ToolError::invalid(
-            Reason::NoMatch,
+        EditApplyError::EmptyOld => ToolError::invalid(
+            ErrorReason::NoMatch,
             format!(
                 "{which}the text to replace is empty; give the exact text, or write the whole file"
             ),
         ),
-        EditProblem::SameText => ToolError::invalid(
-            Reason::NoChange,
+        EditApplyError::SameText => ToolError::invalid(
+            ErrorReason::NoChange,
             format!("{which}the new text is the same as the old; nothing was changed"),
         ),
-        EditProblem::Ambiguous { lines, count } => {
+        EditApplyError::Ambiguous { lines, count } => {
             let more = if *count > PLACES_MAX { ", …" } else { "" };
             let word = if lines.len() == 1 { "line" } else { "lines" };
             let places: Vec<String> = lines.iter().map(usize::to_string).collect();
@@ -404,17 +411,17 @@ fn explain(plan: &EditPlan, index: usize, problem: &EditProblem, text: &[u8]) ->
                 "{which}the text to replace occurs {count} times in `{shown}`, at {word} {}{more}; add surrounding lines to make it unique, or replace all of them",
                 places.join(", ")
             );
-            ToolError::invalid(Reason::AmbiguousMatch, message)
+            ToolError::invalid(ErrorReason::AmbiguousMatch, message)
                 .with("lines", lines.clone())
                 .with("count", *count)
         }
-        EditProblem::NoSuchLine { line, highest } => {
+        EditApplyError::NoSuchLine { line, highest } => {
             let message = format!(
                 "{which}`{shown}` has no line {line} to insert before; the highest is {highest}, which appends"
             );
-            ToolError::invalid(Reason::OutOfRange, message)
+            ToolError::invalid(ErrorReason::OutOfRange, message)
         }
-        EditProblem::NoMatch => not_found(plan, index, &which, text),
+        EditApplyError::NoMatch => not_found(plan, index, &which, text),
     };
     error.with("file", shown).with("edit", index + 1)
 }
@@ -423,12 +430,12 @@ fn not_found(plan: &EditPlan, index: usize, which: &str, text: &[u8]) -> ToolErr
     let shown = plan.file.shown();
     let message = format!("{which}the text to replace is not in `{shown}`");
     let old = match &plan.edits[index] {
-        EditOp::Replace { old, .. } => old.as_str(),
-        EditOp::Insert { .. } => "",
+        EditOperation::Replace { old, .. } => old.as_str(),
+        EditOperation::Insert { .. } => "",
     };
-    match closest::closest(&String::from_utf8_lossy(text), old) {
+    match closest_match::closest(&String::from_utf8_lossy(text), old) {
         Some(place) => ToolError::invalid(
-            Reason::NoMatch,
+            ErrorReason::NoMatch,
             format!(
                 "{message}; copy it exactly, white space included. The closest place is:\n{}",
                 place.excerpt
@@ -436,7 +443,7 @@ fn not_found(plan: &EditPlan, index: usize, which: &str, text: &[u8]) -> ToolErr
         )
         .with("closest_line", place.line),
         None => ToolError::invalid(
-            Reason::NoMatch,
+            ErrorReason::NoMatch,
             format!("{message}, nor anything like it; read the file again"),
         ),
     }

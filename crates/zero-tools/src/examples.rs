@@ -8,7 +8,7 @@ use zero_runtime::DialectName::{self, Acp, Canonical, Opencode, Qwen};
 
 /// A call of a tool, and what it takes to make it.
 #[derive(Clone, Copy, Debug)]
-pub struct Example {
+pub struct ToolExample {
     /// The tool, by its canonical name.
     pub tool: &'static str,
     /// The call under each name: the dialect, the name in it, the input.
@@ -16,30 +16,30 @@ pub struct Example {
     /// The files it works on, of [`FILES`].
     pub files: &'static [&'static str],
     /// What else has to be there.
-    pub needs: Option<Need>,
+    pub needs: Option<ExampleRequirement>,
     /// A command that has to be started in the background before it, in the same session.
-    pub earlier: Option<Earlier>,
+    pub earlier: Option<BackgroundJobSetup>,
 }
 
 /// A call of Bash that starts a job.
 #[derive(Clone, Copy, Debug)]
-pub struct Earlier {
+pub struct BackgroundJobSetup {
     /// The input of Bash.
     pub input: &'static str,
     /// When the example can be made.
-    pub then: Then,
+    pub then: JobReadiness,
 }
 
 /// When an example can be made that is about a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Then {
+pub enum JobReadiness {
     /// As soon as the job runs.
     AtOnce,
     /// Once it ended by itself.
     WhenEnded,
 }
 
-impl Example {
+impl ToolExample {
     /// The call under its canonical name.
     pub fn canonical(&self) -> Option<&'static str> {
         self.input(Canonical, self.tool)
@@ -56,7 +56,7 @@ impl Example {
 
 /// What an example needs beside its files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Need {
+pub enum ExampleRequirement {
     /// A web server in the folder, at [`WEB`].
     WebServer,
     /// A language server for the file.
@@ -91,7 +91,7 @@ pub const FILES: &[(&str, &str)] = &[
 ];
 
 /// The example of a tool, by its canonical name; none for tools from elsewhere.
-pub fn of(tool: &str) -> Option<&'static Example> {
+pub fn of(tool: &str) -> Option<&'static ToolExample> {
     EXAMPLES.iter().find(|example| example.tool == tool)
 }
 
@@ -99,8 +99,8 @@ const fn example(
     tool: &'static str,
     files: &'static [&'static str],
     calls: &'static [(DialectName, &'static str, &'static str)],
-) -> Example {
-    Example { tool, calls, files, needs: None, earlier: None }
+) -> ToolExample {
+    ToolExample { tool, calls, files, needs: None, earlier: None }
 }
 
 const NOTES: &[&str] = &["notes.txt"];
@@ -112,7 +112,7 @@ const SEARCH: &str = r#"{"query": "price of oat milk"}"#;
 const REQUEST: &str = r#"{"url": "http://127.0.0.1:8080/notes.txt", "method": "GET"}"#;
 
 /// The examples, in the order of the tools.
-pub const EXAMPLES: &[Example] = &[
+pub const EXAMPLES: &[ToolExample] = &[
     example(
         "Read",
         NOTES,
@@ -219,24 +219,24 @@ pub const EXAMPLES: &[Example] = &[
             (Opencode, "run", r#"{"command": "wc", "args": ["-l", "notes.txt"]}"#),
         ],
     ),
-    Example {
-        needs: Some(Need::Session),
-        earlier: Some(Earlier {
+    ToolExample {
+        needs: Some(ExampleRequirement::Session),
+        earlier: Some(BackgroundJobSetup {
             input: r#"{"command": "echo mixed; exit 3", "run_in_background": true}"#,
-            then: Then::WhenEnded,
+            then: JobReadiness::WhenEnded,
         }),
         ..example("BashOutput", &[], &[(Canonical, "BashOutput", r#"{"job_id": "job_1"}"#)])
     },
-    Example {
-        needs: Some(Need::Session),
-        earlier: Some(Earlier {
+    ToolExample {
+        needs: Some(ExampleRequirement::Session),
+        earlier: Some(BackgroundJobSetup {
             input: r#"{"command": "sleep 600", "run_in_background": true}"#,
-            then: Then::AtOnce,
+            then: JobReadiness::AtOnce,
         }),
         ..example("BashKill", &[], &[(Canonical, "BashKill", r#"{"job_id": "job_1"}"#)])
     },
-    Example {
-        needs: Some(Need::LanguageServer),
+    ToolExample {
+        needs: Some(ExampleRequirement::LanguageServer),
         ..example(
             "LSP",
             CODE,
@@ -251,8 +251,8 @@ pub const EXAMPLES: &[Example] = &[
             ],
         )
     },
-    Example {
-        needs: Some(Need::WebServer),
+    ToolExample {
+        needs: Some(ExampleRequirement::WebServer),
         ..example(
             "WebFetch",
             &["page.html", SETTINGS],
@@ -263,8 +263,8 @@ pub const EXAMPLES: &[Example] = &[
             ],
         )
     },
-    Example {
-        needs: Some(Need::WebServer),
+    ToolExample {
+        needs: Some(ExampleRequirement::WebServer),
         ..example(
             "WebSearch",
             &["search", SETTINGS],
@@ -276,8 +276,8 @@ pub const EXAMPLES: &[Example] = &[
             ],
         )
     },
-    Example {
-        needs: Some(Need::WebServer),
+    ToolExample {
+        needs: Some(ExampleRequirement::WebServer),
         ..example(
             "WebRequest",
             &["notes.txt", SETTINGS],
@@ -321,8 +321,8 @@ pub const EXAMPLES: &[Example] = &[
             (Qwen, "save_memory", r#"{"fact": "Oat milk is preferred."}"#),
         ],
     ),
-    Example {
-        needs: Some(Need::Person),
+    ToolExample {
+        needs: Some(ExampleRequirement::Person),
         ..example(
             "AskUserQuestion",
             &[],
@@ -341,13 +341,13 @@ mod tests {
 
     use serde_json::Value;
     use zero_runtime::dialect::BUILTIN;
-    use zero_runtime::{Dialect, Registry};
+    use zero_runtime::{Dialect, ToolRegistry};
 
     use super::*;
 
     #[test]
     fn every_name_of_every_tool_has_a_call_that_fits() {
-        let registry = Registry::default();
+        let registry = ToolRegistry::default();
         registry.add(BUILTIN, crate::builtin()).unwrap();
         let mut called = BTreeSet::new();
         for name in DialectName::ALL {

@@ -7,28 +7,28 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use zero_core::{Reason, ToolError};
+use zero_core::{ErrorReason, ToolError};
 use zero_runtime::CallContext;
-use zero_sandbox::Folder;
-use zero_sandbox::{LastLink, Located, Workspace};
+use zero_sandbox::FolderHandle;
+use zero_sandbox::{FinalLinkMode, ResolvedPath, Workspace};
 
-use crate::path_pattern::PathPattern;
-use crate::walk::denied::Denied;
-use crate::walk::{Visitor, Walk};
+use crate::path_glob_set::PathGlobSet;
+use crate::walk::denied_entries::DeniedEntries;
+use crate::walk::{FileVisitor, FileWalk};
 
 /// A glob over the files beneath a workspace root.
 #[derive(Debug)]
 pub(crate) struct FileGlob {
     written: String,
-    root: Located,
-    pattern: PathPattern,
+    root: ResolvedPath,
+    pattern: PathGlobSet,
 }
 
 /// The files a glob stands for.
 #[derive(Debug)]
-pub(crate) struct Found {
+pub(crate) struct GlobMatches {
     /// The root they lie in, held open.
-    pub(crate) folder: Folder,
+    pub(crate) folder: FolderHandle,
     /// Paths below it, sorted; the first of them.
     pub(crate) paths: BTreeSet<PathBuf>,
     /// How many there are in all.
@@ -36,7 +36,7 @@ pub(crate) struct Found {
     /// What was not looked at, in words.
     pub(crate) left_out: Option<String>,
     /// What may not be read.
-    pub(crate) denied: Denied,
+    pub(crate) denied: DeniedEntries,
 }
 
 impl FileGlob {
@@ -50,10 +50,10 @@ impl FileGlob {
         let (root, below) = below_root(written, workspace).ok_or_else(|| {
             let message =
                 format!("`{written}` does not lie in the workspace; name its files one by one");
-            ToolError::invalid(Reason::BadPattern, message).with("pattern", written)
+            ToolError::invalid(ErrorReason::BadPattern, message).with("pattern", written)
         })?;
-        let pattern = PathPattern::of_paths(&below)?;
-        let root = workspace.locate(&root.to_string_lossy(), LastLink::Follow)?;
+        let pattern = PathGlobSet::of_paths(&below)?;
+        let root = workspace.locate(&root.to_string_lossy(), FinalLinkMode::Follow)?;
         Ok(Self { written: written.to_owned(), root, pattern })
     }
 
@@ -63,23 +63,20 @@ impl FileGlob {
     }
 
     /// The folder it looks in.
-    pub(crate) fn root(&self) -> &Located {
+    pub(crate) fn root(&self) -> &ResolvedPath {
         &self.root
     }
 
     /// Looks for its files and keeps the first `max` of them.
-    pub(crate) fn find(&self, max: usize, cx: &CallContext) -> Result<Found, ToolError> {
+    pub(crate) fn find(&self, max: usize, cx: &CallContext) -> Result<GlobMatches, ToolError> {
         let folder = self.root.open_folder()?;
         let written = self.root.target().written();
-        let walked = Walk::for_pattern(&self.pattern).run(&folder, written, cx, || First {
-            pattern: &self.pattern,
-            max,
-            count: 0,
-            paths: BTreeSet::new(),
+        let walked = FileWalk::for_pattern(&self.pattern).run(&folder, written, cx, || {
+            FileGlobVisitor { pattern: &self.pattern, max, count: 0, paths: BTreeSet::new() }
         })?;
         let left_out = walked.left_out.note(cx.workspace());
         let denied = walked.denied;
-        let mut found = Found { folder, paths: BTreeSet::new(), count: 0, left_out, denied };
+        let mut found = GlobMatches { folder, paths: BTreeSet::new(), count: 0, left_out, denied };
         for mut share in walked.visitors {
             found.count += share.count;
             found.paths.append(&mut share.paths);
@@ -92,14 +89,14 @@ impl FileGlob {
 }
 
 /// One thread's share of the search: the first files that match, and how many there were.
-struct First<'a> {
-    pattern: &'a PathPattern,
+struct FileGlobVisitor<'a> {
+    pattern: &'a PathGlobSet,
     max: usize,
     count: u64,
     paths: BTreeSet<PathBuf>,
 }
 
-impl Visitor for First<'_> {
+impl FileVisitor for FileGlobVisitor<'_> {
     fn file(&mut self, relative: &Path) {
         if !self.pattern.is_match(relative) {
             return;
@@ -129,7 +126,7 @@ fn below_root<'a>(written: &str, workspace: &'a Workspace) -> Option<(&'a Path, 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::TestHost;
+    use crate::test_host::TestHost;
 
     #[test]
     fn a_glob_outside_the_workspace_or_with_dots_is_refused() {
@@ -137,14 +134,17 @@ mod tests {
         #[track_caller]
         fn check(host: &TestHost, glob: &str, expected: &str) {
             let error = FileGlob::new(glob, host.workspace()).unwrap_err();
-            assert_eq!((error.reason(), &*error.message), (Some(Reason::BadPattern), expected));
+            assert_eq!(
+                (error.reason(), &*error.message),
+                (Some(ErrorReason::BadPattern), expected)
+            );
         }
         let outside = "does not lie in the workspace; name its files one by one";
         check(&host, "/etc/*.conf", &format!("`/etc/*.conf` {outside}"));
         check(&host, "~/*.conf", &format!("`~/*.conf` {outside}"));
         for glob in ["a/../../*", "src/{a"] {
             let error = FileGlob::new(glob, host.workspace()).unwrap_err();
-            assert_eq!(error.reason(), Some(Reason::BadPattern), "{glob}");
+            assert_eq!(error.reason(), Some(ErrorReason::BadPattern), "{glob}");
         }
     }
 }

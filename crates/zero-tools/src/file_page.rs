@@ -1,37 +1,37 @@
 //! A page of a file as a model gets it, whichever tool reads it.
 
-use zero_core::result::{Content, Rest};
-use zero_runtime::dialect::render::number_lines;
+use zero_core::tool_result::{RemainingLines, ToolResultPart};
+use zero_runtime::dialect::result_rendering::number_lines;
 
-use crate::paging::Page;
-use crate::text::TextEncoding;
+use crate::paging::TextPage;
+use crate::text_encoding::TextEncoding;
 
 /// The lines with their numbers; nothing where there is no line.
-pub(crate) fn numbered(page: &Page, first: u64) -> String {
+pub(crate) fn numbered(page: &TextPage, first: u64) -> String {
     if page.lines == 0 { String::new() } else { number_lines(first, &page.text) }
 }
 
 /// A page for the model. An empty file has no line that could be numbered, only the note.
 pub(crate) fn model_content(
-    page: Page,
+    page: TextPage,
     first: u64,
-    rest: Option<Rest>,
+    rest: Option<RemainingLines>,
     note: Option<String>,
-) -> Content {
+) -> ToolResultPart {
     match (page.lines, note) {
-        (0, note) => Content::Text(format!("({})", note.unwrap_or_default())),
-        (_, note) => Content::Lines { first, text: page.text, rest, note },
+        (0, note) => ToolResultPart::Text(format!("({})", note.unwrap_or_default())),
+        (_, note) => ToolResultPart::Lines { first, text: page.text, rest, note },
     }
 }
 
 /// The lines that follow a page.
-pub(crate) fn rest(page: &Page, first: u64) -> Option<Rest> {
-    let rest = Rest { next: first + page.lines, total_lines: page.total_lines };
+pub(crate) fn rest(page: &TextPage, first: u64) -> Option<RemainingLines> {
+    let rest = RemainingLines { next: first + page.lines, total_lines: page.total_lines };
     (rest.next <= rest.total_lines).then_some(rest)
 }
 
 /// What the model must know about a page besides where it ends, if anything.
-pub(crate) fn note(page: &Page, encoding: TextEncoding) -> Option<String> {
+pub(crate) fn note(page: &TextPage, encoding: TextEncoding) -> Option<String> {
     let mut notes = Vec::new();
     if page.total_lines == 0 {
         notes.push("the file is empty".to_owned());

@@ -1,18 +1,18 @@
 //! A path that must mean a file.
 
-use zero_core::{Reason, ToolError};
-use zero_sandbox::{LastLink, Located, Workspace};
+use zero_core::{ErrorReason, ToolError};
+use zero_sandbox::{FinalLinkMode, ResolvedPath, Workspace};
 
 /// Settles which file is meant. A slash at the end means a folder, whatever stands there: who writes
 /// `link/` means what the link leads to, and must not lose the link instead.
 pub(crate) fn locate_file(
     written: &str,
     workspace: &Workspace,
-    last: LastLink,
-) -> Result<Located, ToolError> {
+    last: FinalLinkMode,
+) -> Result<ResolvedPath, ToolError> {
     if written.ends_with('/') || written.ends_with("/.") || written.ends_with("/..") {
         let message = format!("`{written}` names a folder; name a file in it");
-        return Err(ToolError::invalid(Reason::IsDirectory, message).with("file", written));
+        return Err(ToolError::invalid(ErrorReason::IsDirectory, message).with("file", written));
     }
     workspace.locate(written, last)
 }
@@ -20,7 +20,7 @@ pub(crate) fn locate_file(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::TestHost;
+    use crate::test_host::TestHost;
 
     #[test]
     fn a_folder_is_not_a_file_however_it_is_written() {
@@ -33,7 +33,7 @@ mod tests {
             ("a/.", false),
             ("d/..", false),
         ] {
-            let located = locate_file(written, host.workspace(), LastLink::Keep);
+            let located = locate_file(written, host.workspace(), FinalLinkMode::Keep);
             assert_eq!(located.is_ok(), is_file, "{written}");
         }
     }

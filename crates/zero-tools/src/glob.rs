@@ -7,18 +7,18 @@ use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use zero_core::result::{Content, Display};
-use zero_core::{Category, Effects, Kind, Risk, TimeoutClass, ToolError};
-use zero_runtime::{About, Bound, CallContext, Description, Particulars, Tool, ToolReply};
+use zero_core::tool_result::{ResultDisplay, ToolResultPart};
+use zero_core::{Effects, RiskLevel, TimeoutClass, ToolCategory, ToolError, ToolKind};
+use zero_runtime::{CallContext, CallDescription, Tool, ToolBound, ToolInfo, ToolNotes, ToolReply};
 use zero_sandbox::Workspace;
 
-use crate::missing;
-use crate::path_pattern::{PATTERN_BYTES_MAX, PathPattern};
-use crate::walk::bases::Bases;
-use crate::walk::denied::Denied;
-use crate::walk::ignore_files::LeftOut;
-use crate::walk::{Visitor, Walk};
-use crate::wording::{counted, one_line};
+use crate::path_glob_set::{PATTERN_BYTES_MAX, PathGlobSet};
+use crate::path_not_found;
+use crate::text_format::{counted, one_line};
+use crate::walk::denied_entries::DeniedEntries;
+use crate::walk::ignore_files::SkippedFolders;
+use crate::walk::search_roots::SearchRoots;
+use crate::walk::{FileVisitor, FileWalk};
 
 /// Most files that are listed.
 const FILES_MAX: usize = 1_000;
@@ -51,47 +51,47 @@ pub struct GlobOutput {
 
 /// A glob of which it is settled where it looks.
 pub struct GlobPlan {
-    bases: Bases,
+    bases: SearchRoots,
     written: String,
-    pattern: PathPattern,
+    pattern: PathGlobSet,
 }
 
 /// Files by their path.
-pub struct Glob;
+pub struct GlobTool;
 
-impl Tool for Glob {
+impl Tool for GlobTool {
     type Args = GlobArgs;
     type Output = GlobOutput;
     type Plan = GlobPlan;
     const NAME: &'static str = "Glob";
 
-    fn about(&self) -> About {
-        About {
+    fn about(&self) -> ToolInfo {
+        ToolInfo {
             display_name: "Find files",
-            category: Category::Search,
-            kind: Kind::Search,
-            risk: Risk::Low,
+            category: ToolCategory::Search,
+            kind: ToolKind::Search,
+            risk: RiskLevel::Low,
             timeout_class: TimeoutClass::Search,
             idempotent: true,
             fallback: None,
         }
     }
 
-    fn particulars(&self) -> Particulars {
-        Particulars::of("reads names and ignore files of everything beneath a folder").within([
-            Bound::count("files that are listed", FILES_MAX),
-            Bound::bytes("the glob", PATTERN_BYTES_MAX),
+    fn particulars(&self) -> ToolNotes {
+        ToolNotes::of("reads names and ignore files of everything beneath a folder").within([
+            ToolBound::count("files that are listed", FILES_MAX),
+            ToolBound::bytes("the glob", PATTERN_BYTES_MAX),
         ])
     }
 
     fn plan(&self, args: GlobArgs, workspace: &Workspace) -> Result<GlobPlan, ToolError> {
-        let pattern = PathPattern::of_paths(&args.pattern)?;
-        let bases = Bases::of(args.path.as_deref(), workspace)?;
+        let pattern = PathGlobSet::of_paths(&args.pattern)?;
+        let bases = SearchRoots::of(args.path.as_deref(), workspace)?;
         Ok(GlobPlan { bases, written: args.pattern, pattern })
     }
 
-    fn describe(&self, plan: &GlobPlan) -> Description {
-        Description {
+    fn describe(&self, plan: &GlobPlan) -> CallDescription {
+        CallDescription {
             title: format!("Glob `{}`{}", plan.written, plan.bases.place()),
             locations: vec![],
         }
@@ -111,18 +111,19 @@ impl Tool for Glob {
 }
 
 fn find(plan: &GlobPlan, cx: &CallContext) -> Result<ToolReply<GlobOutput>, ToolError> {
-    let mut first = First::default();
-    let (mut left_out, mut denied) = (LeftOut::default(), Denied::default());
+    let mut first = FirstMatches::default();
+    let (mut left_out, mut denied) = (SkippedFolders::default(), DeniedEntries::default());
     for (index, base) in plan.bases.searched().iter().enumerate() {
-        let folder = missing::open_folder(base, cx)?;
+        let folder = path_not_found::open_folder(base, cx)?;
         let without = plan.bases.inside(base);
-        let walk = Walk { without, ..Walk::for_pattern(&plan.pattern) };
-        let walked = walk.run(&folder, base.target().written(), cx, || Finder {
+        let walk = FileWalk { without, ..FileWalk::for_pattern(&plan.pattern) };
+        let walked = walk.run(&folder, base.target().written(), cx, || GlobVisitor {
             base: index,
             pattern: &plan.pattern,
-            first: First::default(),
+            first: FirstMatches::default(),
         })?;
-        first = walked.visitors.into_iter().map(|finder| finder.first).fold(first, First::merge);
+        first =
+            walked.visitors.into_iter().map(|finder| finder.first).fold(first, FirstMatches::merge);
         left_out = left_out.plus(walked.left_out);
         denied = denied.plus(walked.denied);
     }
@@ -131,9 +132,9 @@ fn find(plan: &GlobPlan, cx: &CallContext) -> Result<ToolReply<GlobOutput>, Tool
 
 fn reply(
     plan: &GlobPlan,
-    first: First,
-    left_out: &LeftOut,
-    denied: &Denied,
+    first: FirstMatches,
+    left_out: &SkippedFolders,
+    denied: &DeniedEntries,
     workspace: &Workspace,
 ) -> ToolReply<GlobOutput> {
     let count = first.count;
@@ -160,22 +161,22 @@ fn reply(
         text.push_str(&format!("\n\n({})", notes.join("; ")));
     }
     ToolReply {
-        content: vec![Content::Text(text)],
-        display: Display::markdown(format!("Found {}", counted(count, "file", "files"))),
+        content: vec![ToolResultPart::Text(text)],
+        display: ResultDisplay::markdown(format!("Found {}", counted(count, "file", "files"))),
         output: GlobOutput { files, count, left_out: denied.count() },
         locations: vec![],
     }
 }
 
 /// One thread's share of the search.
-struct Finder<'a> {
+struct GlobVisitor<'a> {
     /// Which of the bases it looks in.
     base: usize,
-    pattern: &'a PathPattern,
-    first: First,
+    pattern: &'a PathGlobSet,
+    first: FirstMatches,
 }
 
-impl Visitor for Finder<'_> {
+impl FileVisitor for GlobVisitor<'_> {
     fn file(&mut self, relative: &Path) {
         if self.pattern.is_match(relative) {
             self.first.add(self.base, relative);
@@ -185,14 +186,14 @@ impl Visitor for Finder<'_> {
 
 /// The first files by base and path, and how many there were in all.
 #[derive(Default)]
-struct First {
+struct FirstMatches {
     count: u64,
     /// The last of those kept is on top. Paths are compared byte by byte, not part by part: it is
     /// done for each match.
     kept: BinaryHeap<(usize, OsString)>,
 }
 
-impl First {
+impl FirstMatches {
     fn add(&mut self, base: usize, path: &Path) {
         self.count += 1;
         self.keep(base, path.as_os_str());
@@ -226,9 +227,9 @@ impl First {
 mod tests {
     #![expect(clippy::disallowed_methods, reason = "tests set up real files")]
     use super::*;
-    use crate::testing::TestHost;
+    use crate::test_host::TestHost;
     use serde_json::{Value, json};
-    use zero_core::{ErrorType, Reason};
+    use zero_core::{ErrorReason, ErrorType};
 
     fn tree() -> TestHost {
         TestHost::new().files(&[
@@ -342,21 +343,31 @@ mod tests {
             (
                 json!({"pattern": "[a"}),
                 ErrorType::InvalidInput,
-                Reason::BadPattern,
+                ErrorReason::BadPattern,
                 "unclosed character class",
             ),
-            (json!({"pattern": "/etc/*"}), ErrorType::InvalidInput, Reason::BadPattern, "`path`"),
-            (json!({"pattern": "a/../*"}), ErrorType::InvalidInput, Reason::BadPattern, "`path`"),
+            (
+                json!({"pattern": "/etc/*"}),
+                ErrorType::InvalidInput,
+                ErrorReason::BadPattern,
+                "`path`",
+            ),
+            (
+                json!({"pattern": "a/../*"}),
+                ErrorType::InvalidInput,
+                ErrorReason::BadPattern,
+                "`path`",
+            ),
             (
                 json!({"pattern": "*", "path": "README.md"}),
                 ErrorType::InvalidInput,
-                Reason::NotDirectory,
+                ErrorReason::NotDirectory,
                 "is a file",
             ),
             (
                 json!({"pattern": "*", "path": "srcs"}),
                 ErrorType::NotFound,
-                Reason::Io,
+                ErrorReason::Io,
                 "did you mean `src`",
             ),
         ] {

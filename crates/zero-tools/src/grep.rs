@@ -2,11 +2,11 @@
 //!
 //! The walk and the search are ripgrep's own crates, run in this process: no flags to inject and
 //! no output to parse. What is ours is the answer. It is the first hits in path order whatever the
-//! threads did ([`kept`]), and its totals are true even where the hits shown are not all.
+//! threads did ([`hit_collector`]), and its totals are true even where the hits shown are not all.
 
-mod answer;
-mod filter;
-mod kept;
+mod file_filter;
+mod grep_results;
+mod hit_collector;
 mod search;
 
 use std::num::NonZeroU64;
@@ -16,21 +16,24 @@ use std::sync::Arc;
 use grep_regex::{ErrorKind, RegexMatcher, RegexMatcherBuilder};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use zero_core::{ByteSize, Category, Effects, Kind, Limits, Reason, Risk, TimeoutClass, ToolError};
-use zero_runtime::{About, Bound, CallContext, Description, Particulars, Tool, ToolReply};
-use zero_sandbox::{FileType, Located, Workspace};
+use zero_core::{
+    ByteSize, Effects, ErrorReason, HostLimits, RiskLevel, TimeoutClass, ToolCategory, ToolError,
+    ToolKind,
+};
+use zero_runtime::{CallContext, CallDescription, Tool, ToolBound, ToolInfo, ToolNotes, ToolReply};
+use zero_sandbox::{FileType, ResolvedPath, Workspace};
 
-use crate::missing;
 use crate::paging::LINE_CHARS_MAX;
-use crate::path_pattern::PATTERN_BYTES_MAX;
-use crate::walk::bases::Bases;
-use crate::walk::denied::Denied;
-use crate::walk::ignore_files::LeftOut;
-use crate::walk::{Walk, Walked};
-use answer::Answer;
-use filter::Filter;
-use kept::{Kept, Room};
-use search::{Beneath, Keep, Query, Search, Totals};
+use crate::path_glob_set::PATTERN_BYTES_MAX;
+use crate::path_not_found;
+use crate::walk::denied_entries::DeniedEntries;
+use crate::walk::ignore_files::SkippedFolders;
+use crate::walk::search_roots::SearchRoots;
+use crate::walk::{FileWalk, WalkResult};
+use file_filter::GrepFileFilter;
+use grep_results::GrepResults;
+use hit_collector::{GrepBudget, HitCollector};
+use search::{FileSearcher, FolderSearchVisitor, GrepQuery, GrepTotals, MatchRetention};
 
 /// Most hits in an answer unless the caller says otherwise.
 const HEAD_LIMIT: u64 = 1_000;
@@ -57,7 +60,7 @@ pub struct GrepArgs {
     glob: Option<String>,
     /// `content` shows matching lines, `files_with_matches` (default) paths, `count` matches per
     /// file.
-    output_mode: Option<OutputMode>,
+    output_mode: Option<GrepOutputMode>,
     /// Ignore case.
     #[serde(rename = "-i")]
     ignore_case: Option<bool>,
@@ -89,7 +92,7 @@ pub struct GrepArgs {
 /// What an answer lists.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum OutputMode {
+pub enum GrepOutputMode {
     /// Matching lines.
     Content,
     /// Files that match.
@@ -103,7 +106,7 @@ pub enum OutputMode {
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct GrepOutput {
     /// One per matching line; one per file in the modes that list files.
-    matches: Vec<Match>,
+    matches: Vec<GrepMatch>,
     /// Matching lines over everything searched, shown or not; with `multiline`, matches.
     total_matches: u64,
     /// How many files and folders were left out because reading them is denied, whatever is in
@@ -114,7 +117,7 @@ pub struct GrepOutput {
 
 /// One hit.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct Match {
+pub struct GrepMatch {
     /// The file.
     file: String,
     /// Number of the line, counted from 1; of the first matching line where a file is listed.
@@ -125,64 +128,67 @@ pub struct Match {
 
 /// A search of which it is settled where it looks and whose patterns are compiled.
 pub struct GrepPlan {
-    bases: Bases,
+    bases: SearchRoots,
     pattern: String,
     matcher: RegexMatcher,
     multiline: bool,
-    mode: OutputMode,
+    mode: GrepOutputMode,
     numbered: bool,
     before: usize,
     after: usize,
     head_limit: u64,
-    filter: Filter,
+    filter: GrepFileFilter,
 }
 
 /// Lines by their content.
-pub struct Grep;
+pub struct GrepTool;
 
-impl Tool for Grep {
+impl Tool for GrepTool {
     type Args = GrepArgs;
     type Output = GrepOutput;
     type Plan = GrepPlan;
     const NAME: &'static str = "Grep";
 
-    fn about(&self) -> About {
-        About {
+    fn about(&self) -> ToolInfo {
+        ToolInfo {
             display_name: "Search file contents",
-            category: Category::Search,
-            kind: Kind::Search,
-            risk: Risk::Low,
+            category: ToolCategory::Search,
+            kind: ToolKind::Search,
+            risk: RiskLevel::Low,
             timeout_class: TimeoutClass::Search,
             idempotent: true,
             fallback: None,
         }
     }
 
-    fn particulars(&self) -> Particulars {
-        Particulars::of("reads every file beneath a folder that its globs and ignore files leave")
+    fn particulars(&self) -> ToolNotes {
+        ToolNotes::of("reads every file beneath a folder that its globs and ignore files leave")
             .within([
-                Bound::count(
+                ToolBound::count(
                     "hits, where `head_limit` does not say otherwise",
                     HEAD_LIMIT as usize,
                 ),
-                Bound::bytes("text of all hits", HITS_BYTES_MAX),
-                Bound::lines("one match", search::MATCH_LINES_MAX),
-                Bound::characters("a line that is shown", LINE_CHARS_MAX),
-                Bound::bytes("the compiled pattern", REGEX_BYTES_MAX),
-                Bound::bytes("a glob", PATTERN_BYTES_MAX),
+                ToolBound::bytes("text of all hits", HITS_BYTES_MAX),
+                ToolBound::lines("one match", search::MATCH_LINES_MAX),
+                ToolBound::characters("a line that is shown", LINE_CHARS_MAX),
+                ToolBound::bytes("the compiled pattern", REGEX_BYTES_MAX),
+                ToolBound::bytes("a glob", PATTERN_BYTES_MAX),
             ])
     }
 
     fn plan(&self, args: GrepArgs, workspace: &Workspace) -> Result<GrepPlan, ToolError> {
         let multiline = args.multiline.unwrap_or(false);
         let matcher = compile(&args.pattern, args.ignore_case.unwrap_or(false), multiline)?;
-        let filter =
-            Filter::parse(args.glob.as_deref(), args.exclude.as_deref(), args.r#type.as_deref())?;
-        let bases = Bases::of(args.path.as_deref(), workspace)?;
+        let filter = GrepFileFilter::parse(
+            args.glob.as_deref(),
+            args.exclude.as_deref(),
+            args.r#type.as_deref(),
+        )?;
+        let bases = SearchRoots::of(args.path.as_deref(), workspace)?;
         let mode = args.output_mode.unwrap_or_default();
         let context = |side: Option<u32>| match mode {
-            OutputMode::Content => side.or(args.around).unwrap_or(0) as usize,
-            OutputMode::FilesWithMatches | OutputMode::Count => 0,
+            GrepOutputMode::Content => side.or(args.around).unwrap_or(0) as usize,
+            GrepOutputMode::FilesWithMatches | GrepOutputMode::Count => 0,
         };
         Ok(GrepPlan {
             bases,
@@ -198,13 +204,13 @@ impl Tool for Grep {
         })
     }
 
-    fn describe(&self, plan: &GrepPlan) -> Description {
+    fn describe(&self, plan: &GrepPlan) -> CallDescription {
         let mut pattern: String = plan.pattern.chars().take(TITLE_CHARS_MAX).collect();
         if pattern.len() < plan.pattern.len() {
             pattern.push('…');
         }
         let title = format!("Grep `{pattern}`{}", plan.bases.place());
-        Description { title, locations: vec![] }
+        CallDescription { title, locations: vec![] }
     }
 
     fn effects(&self, plan: &GrepPlan) -> Effects {
@@ -248,7 +254,7 @@ fn bad_regex(pattern: &str, kind: &ErrorKind) -> ToolError {
         }
         other => format!("the pattern is not valid: {other:?}"),
     };
-    ToolError::invalid(Reason::BadPattern, message).with("pattern", pattern)
+    ToolError::invalid(ErrorReason::BadPattern, message).with("pattern", pattern)
 }
 
 /// The pattern that matches `text` itself.
@@ -264,41 +270,45 @@ fn escaped(text: &str) -> String {
 }
 
 fn grep(plan: &GrepPlan, cx: &CallContext) -> Result<ToolReply<GrepOutput>, ToolError> {
-    let kept = Kept::new(Room { entries: plan.head_limit, bytes: hits_bytes_max(cx.limits()) });
+    let kept = HitCollector::new(GrepBudget {
+        entries: plan.head_limit,
+        bytes: hits_bytes_max(cx.limits()),
+    });
     let query = query(plan, cx);
-    let mut totals = Totals::default();
-    let (mut left_out, mut denied) = (LeftOut::default(), Denied::default());
+    let mut totals = GrepTotals::default();
+    let (mut left_out, mut denied) = (SkippedFolders::default(), DeniedEntries::default());
     for (index, base) in plan.bases.searched().iter().enumerate() {
-        let search = || Search::new(&query, index, &kept, cx);
+        let search = || FileSearcher::new(&query, index, &kept, cx);
         totals = totals.plus(match base.facts()?.map(|facts| facts.file_type) {
-            None => return Err(missing::not_found(base, cx)),
+            None => return Err(path_not_found::not_found(base, cx)),
             Some(FileType::Directory) => {
                 let walked = search_folder(plan, base, search, cx)?;
                 left_out = left_out.plus(walked.left_out);
                 denied = denied.plus(walked.denied);
-                walked.visitors.into_iter().fold(Totals::default(), Totals::plus)
+                walked.visitors.into_iter().fold(GrepTotals::default(), GrepTotals::plus)
             }
             Some(_) => search_file(base, search(), cx)?,
         });
     }
     let left_out = left_out.note(cx.workspace());
-    Ok(Answer::new(plan, kept, totals, cx.workspace()).into_reply(plan, totals, left_out, &denied))
+    Ok(GrepResults::new(plan, kept, totals, cx.workspace())
+        .into_reply(plan, totals, left_out, &denied))
 }
 
 /// Leaves room in a result for what the model gets, and for what is around the hits.
-fn hits_bytes_max(limits: &Limits) -> usize {
+fn hits_bytes_max(limits: &HostLimits) -> usize {
     let [result, model] =
         [limits.result_bytes_max, limits.model_output_bytes_max].map(ByteSize::as_usize);
     HITS_BYTES_MAX.min(result.saturating_sub(model) / 5 * 4)
 }
 
-fn query(plan: &GrepPlan, cx: &CallContext) -> Query {
-    Query {
+fn query(plan: &GrepPlan, cx: &CallContext) -> GrepQuery {
+    GrepQuery {
         matcher: plan.matcher.clone(),
         multiline: plan.multiline,
         keep: match plan.mode {
-            OutputMode::Content => Keep::AllMatches,
-            OutputMode::FilesWithMatches | OutputMode::Count => Keep::FirstMatch,
+            GrepOutputMode::Content => MatchRetention::AllMatches,
+            GrepOutputMode::FilesWithMatches | GrepOutputMode::Count => MatchRetention::FirstMatch,
         },
         before: plan.before,
         after: plan.after,
@@ -308,28 +318,28 @@ fn query(plan: &GrepPlan, cx: &CallContext) -> Query {
 
 fn search_folder<'a>(
     plan: &GrepPlan,
-    base: &Located,
-    search: impl Fn() -> Search<'a>,
+    base: &ResolvedPath,
+    search: impl Fn() -> FileSearcher<'a>,
     cx: &CallContext,
-) -> Result<Walked<Totals>, ToolError> {
+) -> Result<WalkResult<GrepTotals>, ToolError> {
     let folder = base.open_folder()?;
-    let walk = Walk { without: plan.bases.inside(base), ..plan.filter.walk() };
-    let walked = walk.run(&folder, base.target().written(), cx, || Beneath {
+    let walk = FileWalk { without: plan.bases.inside(base), ..plan.filter.walk() };
+    let walked = walk.run(&folder, base.target().written(), cx, || FolderSearchVisitor {
         folder: &folder,
         wanted: |relative: &Path| plan.filter.wants(relative),
         search: search(),
     })?;
-    let Walked { visitors, left_out, denied } = walked;
+    let WalkResult { visitors, left_out, denied } = walked;
     let visitors = visitors.iter().map(|beneath| beneath.search.totals()).collect();
-    Ok(Walked { visitors, left_out, denied })
+    Ok(WalkResult { visitors, left_out, denied })
 }
 
 /// A file that was named is searched whatever the filters and `.gitignore` say.
 fn search_file(
-    base: &Located,
-    mut search: Search<'_>,
+    base: &ResolvedPath,
+    mut search: FileSearcher<'_>,
     cx: &CallContext,
-) -> Result<Totals, ToolError> {
+) -> Result<GrepTotals, ToolError> {
     search.search(base.open_file()?, Path::new(""));
     cx.check_cancelled()?;
     Ok(search.totals())
@@ -339,13 +349,13 @@ fn search_file(
 mod tests {
     #![expect(clippy::disallowed_methods, reason = "tests set up real files")]
     use super::*;
-    use crate::testing::TestHost;
+    use crate::test_host::TestHost;
     use serde_json::{Value, json};
     use std::path::PathBuf;
     use tokio_util::sync::CancellationToken;
     use zero_core::ErrorType;
-    use zero_core::{Display, Location};
-    use zero_sandbox::LastLink;
+    use zero_core::{FileLocation, ResultDisplay};
+    use zero_sandbox::FinalLinkMode;
 
     fn tree() -> TestHost {
         let host = TestHost::new().files(&[
@@ -646,7 +656,8 @@ mod tests {
         std::fs::write(host.outside().join("secret"), "password\n").unwrap();
         std::os::unix::fs::symlink(host.outside(), host.path("folder")).unwrap();
         std::os::unix::fs::symlink(host.outside().join("secret"), host.path("file")).unwrap();
-        let folder = host.workspace().locate(".", LastLink::Follow).unwrap().open_folder().unwrap();
+        let folder =
+            host.workspace().locate(".", FinalLinkMode::Follow).unwrap().open_folder().unwrap();
         assert!(folder.open_beneath(Path::new("a.rs")).is_some());
         assert!(folder.open_beneath(Path::new("file")).is_none());
         assert!(folder.open_beneath(Path::new("folder/secret")).is_none());
@@ -715,7 +726,7 @@ mod tests {
                 break;
             }
         }
-        assert_eq!(stopped, Some(Reason::Cancelled));
+        assert_eq!(stopped, Some(ErrorReason::Cancelled));
     }
 
     #[tokio::test]
@@ -725,8 +736,11 @@ mod tests {
         let report = host.call("Grep", input).await;
         assert_eq!(report.title.as_deref(), Some("Grep `needle` in lib"));
         let result = report.outcome.unwrap().result;
-        assert_eq!(result.display, Display::markdown("Found 3 matches in 3 files"));
+        assert_eq!(result.display, ResultDisplay::markdown("Found 3 matches in 3 files"));
         let root = host.path("").canonicalize().unwrap();
-        assert_eq!(result.locations[0], Location { path: root.join("lib/b.rs"), line: Some(1) });
+        assert_eq!(
+            result.locations[0],
+            FileLocation { path: root.join("lib/b.rs"), line: Some(1) }
+        );
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use zero_runtime::{AnyTool, erase};
 
-pub use self::document::picture_type;
+pub use self::readable_file::picture_type;
 
 pub mod ask_user_question;
 pub mod bash;
@@ -16,76 +16,76 @@ pub mod bash_kill;
 pub mod bash_output;
 pub mod delete;
 pub mod diff;
-pub mod discovered;
-mod document;
 pub mod edit;
+mod editor_change_note;
 pub mod examples;
 mod file_glob;
 mod file_page;
 mod file_path;
 pub mod glob;
 pub mod grep;
-mod landed;
 pub mod ls;
 pub mod lsp;
 pub mod memory;
-pub mod missing;
 pub mod paging;
-mod path_pattern;
+mod path_glob_set;
+pub mod path_not_found;
 pub mod plan;
-pub mod previewed;
+pub mod preview_fingerprint;
 pub mod read;
 pub mod read_many;
+mod readable_file;
 pub mod task_list;
 #[cfg(test)]
-mod testing;
-pub mod text;
+mod test_host;
+pub mod text_encoding;
+mod text_format;
 pub mod todo_write;
-mod untrusted;
+pub mod tool_discovery;
+mod untrusted_text;
 mod walk;
 mod web_address;
 pub mod web_fetch;
 pub mod web_request;
 pub mod web_search;
-mod wording;
 pub mod write;
 
 /// The tools that come with zero.
 pub fn builtin() -> Vec<Arc<dyn AnyTool>> {
     vec![
-        erase(read::Read),
-        erase(read_many::ReadMany),
-        erase(write::Write),
-        erase(edit::Edit),
-        erase(delete::Delete),
-        erase(ls::Ls),
-        erase(glob::Glob),
-        erase(grep::Grep),
-        erase(bash::Bash),
-        erase(bash_output::BashOutput),
-        erase(bash_kill::BashKill),
-        erase(lsp::Lsp),
-        erase(web_fetch::WebFetch::default()),
-        erase(web_search::WebSearch::default()),
-        erase(web_request::WebRequest),
-        erase(todo_write::TodoWrite),
-        erase(plan::Plan),
-        erase(memory::Memory),
-        erase(ask_user_question::AskUserQuestion::default()),
+        erase(read::ReadTool),
+        erase(read_many::ReadManyTool),
+        erase(write::WriteTool),
+        erase(edit::EditTool),
+        erase(delete::DeleteTool),
+        erase(ls::LsTool),
+        erase(glob::GlobTool),
+        erase(grep::GrepTool),
+        erase(bash::BashTool),
+        erase(bash_output::BashOutputTool),
+        erase(bash_kill::BashKillTool),
+        erase(lsp::LspTool),
+        erase(web_fetch::WebFetchTool::default()),
+        erase(web_search::WebSearchTool::default()),
+        erase(web_request::WebRequestTool),
+        erase(todo_write::TodoWriteTool),
+        erase(plan::PlanTool),
+        erase(memory::MemoryTool),
+        erase(ask_user_question::AskUserQuestionTool::default()),
     ]
 }
 
 #[cfg(test)]
 mod tests {
-    use zero_runtime::Particulars;
-    use zero_runtime::schema::foreign;
+    use zero_runtime::ToolNotes;
+    use zero_runtime::schema::foreign_schema;
 
     #[test]
     fn every_input_schema_is_fit_to_be_offered() {
         for tool in super::builtin() {
             let spec = tool.spec();
             let mut schema = spec.input_schema.clone();
-            assert_eq!(foreign::vet_input(&mut schema), Ok(()), "{}", spec.name);
+            assert_eq!(foreign_schema::vet_input(&mut schema), Ok(()), "{}", spec.name);
             assert_eq!(schema, spec.input_schema, "{}", spec.name);
         }
     }
@@ -94,7 +94,7 @@ mod tests {
     fn every_tool_says_what_it_does_to_the_world() {
         for tool in super::builtin() {
             let (name, said) = (&tool.spec().name, tool.particulars());
-            assert_ne!(said.effects, Particulars::default().effects, "{name}");
+            assert_ne!(said.effects, ToolNotes::default().effects, "{name}");
             let mut whats: Vec<&str> = said.bounds.iter().map(|bound| bound.what).collect();
             whats.sort_unstable();
             // Two bounds on one thing are of different kinds, such as lines and bytes.

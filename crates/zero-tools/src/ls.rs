@@ -7,16 +7,16 @@ use globset::{Glob, GlobSet, GlobSetBuilder};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use zero_core::{
-    Category, Content, Display, Effect, Effects, Kind, Location, Reason, Risk, TimeoutClass,
-    ToolError,
+    Effect, Effects, ErrorReason, FileLocation, ResultDisplay, RiskLevel, TimeoutClass,
+    ToolCategory, ToolError, ToolKind, ToolResultPart,
 };
-use zero_runtime::{About, Bound, CallContext, Description, Particulars, Tool, ToolReply};
-use zero_sandbox::{DirEntry, FileType, Folder, LastLink, Located, Workspace};
+use zero_runtime::{CallContext, CallDescription, Tool, ToolBound, ToolInfo, ToolNotes, ToolReply};
+use zero_sandbox::{FileType, FinalLinkMode, FolderEntry, FolderHandle, ResolvedPath, Workspace};
 
-use crate::missing;
-use crate::walk::Entry;
-use crate::walk::denied::{Denied, ReadFilter};
-use crate::wording::one_line;
+use crate::path_not_found;
+use crate::text_format::one_line;
+use crate::walk::WalkEntryKind;
+use crate::walk::denied_entries::{DeniedEntries, ReadFilter};
 
 /// Entries that are listed.
 const ENTRIES_MAX: usize = 1_000;
@@ -56,7 +56,7 @@ pub struct LsEntry {
     pub name: String,
     /// What it is.
     #[serde(rename = "type")]
-    pub entry_type: LsType,
+    pub entry_type: LsEntryType,
     /// Size in bytes; 0 for what is not a file.
     pub size: u64,
 }
@@ -64,7 +64,7 @@ pub struct LsEntry {
 /// What an entry is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum LsType {
+pub enum LsEntryType {
     /// An ordinary file.
     File,
     /// A folder.
@@ -76,12 +76,12 @@ pub enum LsType {
 }
 
 impl LsEntry {
-    fn of(entry: &DirEntry) -> Self {
+    fn of(entry: &FolderEntry) -> Self {
         let entry_type = match entry.file_type {
-            FileType::File => LsType::File,
-            FileType::Directory => LsType::Directory,
-            FileType::Symlink => LsType::Symlink,
-            FileType::Special => LsType::Other,
+            FileType::File => LsEntryType::File,
+            FileType::Directory => LsEntryType::Directory,
+            FileType::Symlink => LsEntryType::Symlink,
+            FileType::Special => LsEntryType::Other,
         };
         Self { name: entry.name.to_string_lossy().into_owned(), entry_type, size: entry.size }
     }
@@ -90,9 +90,9 @@ impl LsEntry {
     fn line(&self) -> String {
         let mut line = one_line(&self.name);
         match self.entry_type {
-            LsType::Directory => line.push('/'),
-            LsType::Symlink => line.push('@'),
-            LsType::File | LsType::Other => {}
+            LsEntryType::Directory => line.push('/'),
+            LsEntryType::Symlink => line.push('@'),
+            LsEntryType::File | LsEntryType::Other => {}
         }
         line
     }
@@ -101,49 +101,50 @@ impl LsEntry {
 /// A folder to list, and what to leave out.
 #[derive(Debug)]
 pub struct LsPlan {
-    folder: Located,
+    folder: ResolvedPath,
     ignore: GlobSet,
 }
 
 impl LsPlan {
-    fn location(&self) -> Location {
-        Location { path: self.folder.path().to_owned(), line: None }
+    fn location(&self) -> FileLocation {
+        FileLocation { path: self.folder.path().to_owned(), line: None }
     }
 }
 
 /// Lists a folder.
-pub struct Ls;
+pub struct LsTool;
 
-impl Tool for Ls {
+impl Tool for LsTool {
     type Args = LsArgs;
     type Output = LsOutput;
     type Plan = LsPlan;
     const NAME: &'static str = "LS";
 
-    fn about(&self) -> About {
-        About {
+    fn about(&self) -> ToolInfo {
+        ToolInfo {
             display_name: "List folder",
-            category: Category::File,
-            kind: Kind::Read,
-            risk: Risk::Low,
+            category: ToolCategory::File,
+            kind: ToolKind::Read,
+            risk: RiskLevel::Low,
             timeout_class: TimeoutClass::File,
             idempotent: true,
             fallback: None,
         }
     }
 
-    fn particulars(&self) -> Particulars {
-        Particulars::of("reads what lies in one folder, by name")
-            .within([Bound::count("entries that are listed", ENTRIES_MAX)])
+    fn particulars(&self) -> ToolNotes {
+        ToolNotes::of("reads what lies in one folder, by name")
+            .within([ToolBound::count("entries that are listed", ENTRIES_MAX)])
     }
 
     fn plan(&self, args: LsArgs, workspace: &Workspace) -> Result<LsPlan, ToolError> {
-        let folder = workspace.locate(args.path.as_deref().unwrap_or("."), LastLink::Follow)?;
+        let folder =
+            workspace.locate(args.path.as_deref().unwrap_or("."), FinalLinkMode::Follow)?;
         Ok(LsPlan { folder, ignore: name_globs(&args.ignore)? })
     }
 
-    fn describe(&self, plan: &LsPlan) -> Description {
-        Description {
+    fn describe(&self, plan: &LsPlan) -> CallDescription {
+        CallDescription {
             title: format!("List `{}`", plan.folder.shown()),
             locations: vec![plan.location()],
         }
@@ -159,7 +160,7 @@ impl Tool for Ls {
         cx: CallContext,
     ) -> Result<ToolReply<LsOutput>, ToolError> {
         cx.blocking(move |cx| {
-            let folder = missing::open_folder(&plan.folder, cx)?;
+            let folder = path_not_found::open_folder(&plan.folder, cx)?;
             let mut entries = folder.entries()?;
             let denied = keep_readable(&mut entries, &folder, &plan, cx);
             entries.retain(|entry| !plan.ignore.is_match(&entry.name));
@@ -172,43 +173,43 @@ impl Tool for Ls {
 
 /// Takes out what may not be read, whatever `ignore` says of it.
 fn keep_readable(
-    entries: &mut Vec<DirEntry>,
-    folder: &Folder,
+    entries: &mut Vec<FolderEntry>,
+    folder: &FolderHandle,
     plan: &LsPlan,
     cx: &CallContext,
-) -> Denied {
+) -> DeniedEntries {
     let Some(reads) = ReadFilter::new(plan.folder.target().written(), folder.path(), cx) else {
-        return Denied::default();
+        return DeniedEntries::default();
     };
     entries.retain(|entry| {
         let (name, path) = (Path::new(&entry.name), folder.path().join(&entry.name));
         match entry.file_type {
             FileType::Symlink => reads.lets_link_in(name, &path),
-            FileType::Directory => reads.lets_in(name, &path, Entry::Folder),
-            FileType::File | FileType::Special => reads.lets_in(name, &path, Entry::File),
+            FileType::Directory => reads.lets_in(name, &path, WalkEntryKind::Folder),
+            FileType::File | FileType::Special => reads.lets_in(name, &path, WalkEntryKind::File),
         }
     });
     reads.take_denied()
 }
 
-fn reply(entries: &[DirEntry], denied: &Denied, plan: &LsPlan) -> ToolReply<LsOutput> {
+fn reply(entries: &[FolderEntry], denied: &DeniedEntries, plan: &LsPlan) -> ToolReply<LsOutput> {
     let listed: Vec<LsEntry> = entries.iter().take(ENTRIES_MAX).map(LsEntry::of).collect();
     let lines: Vec<String> = listed.iter().map(LsEntry::line).collect();
     let text = if lines.is_empty() { "(empty folder)".to_owned() } else { lines.join("\n") };
-    let mut content = vec![Content::Text(text)];
+    let mut content = vec![ToolResultPart::Text(text)];
     let unlisted = entries.len() - listed.len();
     if unlisted > 0 {
-        content.push(Content::Text(format!(
+        content.push(ToolResultPart::Text(format!(
             "({unlisted} of {} entries are not listed; leave some out, or look for files by name)",
             entries.len()
         )));
     }
-    content.extend(denied.note().map(|note| Content::Text(format!("({note})"))));
+    content.extend(denied.note().map(|note| ToolResultPart::Text(format!("({note})"))));
     let entries_word = if entries.len() == 1 { "entry" } else { "entries" };
     let summary = format!("`{}` has {} {entries_word}", plan.folder.shown(), entries.len());
     ToolReply {
         content,
-        display: Display::markdown(summary),
+        display: ResultDisplay::markdown(summary),
         output: LsOutput { entries: listed, count: entries.len() as u64, left_out: denied.count() },
         locations: vec![plan.location()],
     }
@@ -218,7 +219,7 @@ fn reply(entries: &[DirEntry], denied: &Denied, plan: &LsPlan) -> ToolReply<LsOu
 fn name_globs(patterns: &[String]) -> Result<GlobSet, ToolError> {
     let bad = |pattern: &str, error: &globset::Error| {
         let message = format!("`{pattern}` in `ignore` is not a glob: {}", error.kind());
-        ToolError::invalid(Reason::BadPattern, message).with("pattern", pattern)
+        ToolError::invalid(ErrorReason::BadPattern, message).with("pattern", pattern)
     };
     let mut set = GlobSetBuilder::new();
     for pattern in patterns {
@@ -231,7 +232,7 @@ fn name_globs(patterns: &[String]) -> Result<GlobSet, ToolError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::TestHost;
+    use crate::test_host::TestHost;
     use serde_json::json;
 
     fn host() -> TestHost {
@@ -287,7 +288,7 @@ mod tests {
         let result = host.ok("LS", json!({}));
         assert_eq!(result.structured["count"], 1_007);
         assert_eq!(result.structured["entries"].as_array().unwrap().len(), 1_000);
-        let Content::Text(note) = &result.content[1] else { panic!("a note") };
+        let ToolResultPart::Text(note) = &result.content[1] else { panic!("a note") };
         assert_eq!(
             note,
             "(7 of 1007 entries are not listed; leave some out, or look for files by name)"
@@ -303,15 +304,23 @@ mod tests {
     #[test]
     fn what_cannot_be_listed_is_explained() {
         #[track_caller]
-        fn check(input: serde_json::Value, reason: Reason, message: &str) {
+        fn check(input: serde_json::Value, reason: ErrorReason, message: &str) {
             let error = host().err("LS", input);
             assert_eq!((error.reason(), &*error.message), (Some(reason), message));
         }
-        check(json!({"path": "b.txt"}), Reason::NotDirectory, "`b.txt` is a file; name a folder");
-        check(json!({"path": "srcs"}), Reason::Io, "`srcs` does not exist; did you mean `src`?");
+        check(
+            json!({"path": "b.txt"}),
+            ErrorReason::NotDirectory,
+            "`b.txt` is a file; name a folder",
+        );
+        check(
+            json!({"path": "srcs"}),
+            ErrorReason::Io,
+            "`srcs` does not exist; did you mean `src`?",
+        );
         check(
             json!({"ignore": ["[a"]}),
-            Reason::BadPattern,
+            ErrorReason::BadPattern,
             "`[a` in `ignore` is not a glob: unclosed character class; missing ']'",
         );
     }

@@ -1,27 +1,29 @@
 //! Asks a language server about code.
 
-mod aftermath;
-mod ask;
+mod location_renderer;
+mod new_diagnostics;
 mod output;
-mod places;
+mod query;
 
 use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use zero_core::{
-    Category, Effect, Effects, Kind, Location, Reason, Risk, TimeoutClass, ToolError, Violation,
-    Whereabouts,
+    Effect, Effects, ErrorReason, FileLocation, PathZone, RiskLevel, SchemaViolation, TimeoutClass,
+    ToolCategory, ToolError, ToolKind,
 };
-use zero_lsp::{Bounds, LanguageServers};
-use zero_runtime::{About, Bound, CallContext, Description, Particulars, Tool, ToolReply};
-use zero_sandbox::{LastLink, Located, Snapshot, Workspace};
+use zero_lsp::{LanguageServerLimits, LanguageServers};
+use zero_runtime::{CallContext, CallDescription, Tool, ToolBound, ToolInfo, ToolNotes, ToolReply};
+use zero_sandbox::{FileSnapshot, FinalLinkMode, ResolvedPath, Workspace};
 
-pub(crate) use self::aftermath::{ChangedText, bounds as aftermath_bounds, with_new_problems};
+pub(crate) use self::new_diagnostics::{
+    ChangedText, bounds as aftermath_bounds, with_new_problems,
+};
 pub use self::output::{LspItem, LspOutput};
 use crate::file_path::locate_file;
-use crate::missing;
-use crate::text::TextEncoding;
+use crate::path_not_found;
+use crate::text_encoding::TextEncoding;
 
 /// Largest file that a server is told of, in bytes.
 const FILE_BYTES_MAX: u64 = 4_000_000;
@@ -42,7 +44,7 @@ pub struct LspArgs {
     /// the name at `line` and `character`, as are `prepareCallHierarchy`, `incomingCalls` (who calls
     /// it) and `outgoingCalls` (whom it calls). `documentSymbol` and `diagnostics` are about the
     /// file, `workspaceSymbol` about the project: it finds names like `query`.
-    operation: Operation,
+    operation: LspOperation,
     /// Path of the file, absolute or relative to the workspace. For `workspaceSymbol` any file of
     /// the language.
     file_path: String,
@@ -61,7 +63,7 @@ pub struct LspArgs {
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
-pub enum Operation {
+pub enum LspOperation {
     /// Where the name is defined.
     GoToDefinition,
     /// Where it is used.
@@ -84,7 +86,7 @@ pub enum Operation {
     Diagnostics,
 }
 
-impl Operation {
+impl LspOperation {
     /// All of them.
     pub const ALL: [Self; 10] = [
         Self::GoToDefinition,
@@ -123,7 +125,7 @@ impl Operation {
 
 /// A place in a file, as people count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Point {
+struct CursorPosition {
     line: u64,
     character: u64,
 }
@@ -131,49 +133,49 @@ struct Point {
 /// A question whose file is settled.
 #[derive(Debug)]
 pub struct LspPlan {
-    operation: Operation,
-    file: Located,
-    point: Option<Point>,
+    operation: LspOperation,
+    file: ResolvedPath,
+    point: Option<CursorPosition>,
     query: Option<String>,
 }
 
 /// Asks a language server about code.
-pub struct Lsp;
+pub struct LspTool;
 
-impl Tool for Lsp {
+impl Tool for LspTool {
     type Args = LspArgs;
     type Output = LspOutput;
     type Plan = LspPlan;
     const NAME: &'static str = "LSP";
 
-    fn about(&self) -> About {
-        About {
+    fn about(&self) -> ToolInfo {
+        ToolInfo {
             display_name: "Ask a language server",
-            category: Category::Code,
-            kind: Kind::Search,
-            risk: Risk::Low,
+            category: ToolCategory::Code,
+            kind: ToolKind::Search,
+            risk: RiskLevel::Low,
             timeout_class: TimeoutClass::Search,
             idempotent: true,
             fallback: None,
         }
     }
 
-    fn particulars(&self) -> Particulars {
+    fn particulars(&self) -> ToolNotes {
         let effects = "reads the file, and starts a language server that reads the workspace, changes nothing of it and reaches nobody; only in folders that are trusted";
-        let servers = Bounds::default();
-        Particulars::of(effects).within([
-            Bound::count("items that are shown", ask::ITEMS_MAX),
-            Bound::count("symbols of a file that are shown", ask::SYMBOLS_MAX),
-            Bound::bytes("a file that is asked about", FILE_BYTES_MAX as usize),
-            Bound::characters("`query`", QUERY_CHARS_MAX),
-            Bound::count("files whose lines are shown", places::FILES_MAX),
-            Bound::bytes("such files in all", places::BYTES_MAX),
-            Bound::characters("a line that is shown", places::LINE_CHARS_MAX),
-            Bound::time("a server's start", servers.start_max),
-            Bound::time("a server's answer", servers.answer_max),
-            Bound::time("waiting for it to read the project", servers.reading_max),
-            Bound::time("a server that nobody asks", servers.idle_max),
-            Bound::count("servers at a time", servers.servers_max),
+        let servers = LanguageServerLimits::default();
+        ToolNotes::of(effects).within([
+            ToolBound::count("items that are shown", query::ITEMS_MAX),
+            ToolBound::count("symbols of a file that are shown", query::SYMBOLS_MAX),
+            ToolBound::bytes("a file that is asked about", FILE_BYTES_MAX as usize),
+            ToolBound::characters("`query`", QUERY_CHARS_MAX),
+            ToolBound::count("files whose lines are shown", location_renderer::FILES_MAX),
+            ToolBound::bytes("such files in all", location_renderer::BYTES_MAX),
+            ToolBound::characters("a line that is shown", location_renderer::LINE_CHARS_MAX),
+            ToolBound::time("a server's start", servers.start_max),
+            ToolBound::time("a server's answer", servers.answer_max),
+            ToolBound::time("waiting for it to read the project", servers.reading_max),
+            ToolBound::time("a server that nobody asks", servers.idle_max),
+            ToolBound::count("servers at a time", servers.servers_max),
         ])
     }
 
@@ -183,23 +185,23 @@ impl Tool for Lsp {
         if !wrong.is_empty() {
             return Err(ToolError::from_violations(&wrong));
         }
-        let file = locate_file(&file_path, workspace, LastLink::Follow)?;
-        let point = line.map(|line| Point { line, character: character.unwrap_or(1) });
+        let file = locate_file(&file_path, workspace, FinalLinkMode::Follow)?;
+        let point = line.map(|line| CursorPosition { line, character: character.unwrap_or(1) });
         Ok(LspPlan { operation, file, point, query })
     }
 
-    fn describe(&self, plan: &LspPlan) -> Description {
+    fn describe(&self, plan: &LspPlan) -> CallDescription {
         let line = plan.point.map(|point| point.line);
         let shown = plan.file.shown();
         let title = match (plan.operation, &plan.query, line) {
-            (Operation::WorkspaceSymbol, Some(query), _) => {
-                format!("Find symbols like {}", zero_core::shown::quoted(query))
+            (LspOperation::WorkspaceSymbol, Some(query), _) => {
+                format!("Find symbols like {}", zero_core::sanitize::quoted(query))
             }
             (operation, _, Some(line)) => format!("{} at `{shown}:{line}`", operation.title()),
             (operation, _, None) => format!("{} `{shown}`", operation.title()),
         };
-        let locations = vec![Location { path: plan.file.path().to_owned(), line }];
-        Description { title, locations }
+        let locations = vec![FileLocation { path: plan.file.path().to_owned(), line }];
+        CallDescription { title, locations }
     }
 
     fn effects(&self, plan: &LspPlan) -> Effects {
@@ -209,7 +211,7 @@ impl Tool for Lsp {
     fn check(&self, plan: &LspPlan, cx: &CallContext) -> Result<(), ToolError> {
         match plan.file.facts()? {
             Some(_) => Ok(()),
-            None => Err(missing::not_found(&plan.file, cx)),
+            None => Err(path_not_found::not_found(&plan.file, cx)),
         }
     }
 
@@ -219,19 +221,19 @@ impl Tool for Lsp {
         cx: CallContext,
     ) -> Result<ToolReply<LspOutput>, ToolError> {
         let shown = plan.file.shown();
-        if plan.file.target().whereabouts() != Whereabouts::Workspace {
+        if plan.file.target().whereabouts() != PathZone::Workspace {
             let message = format!(
                 "`{shown}` lies outside the workspace, where no language server looks; use Read and Grep"
             );
-            return Err(ToolError::invalid(Reason::BadPath, message).with("file", shown));
+            return Err(ToolError::invalid(ErrorReason::BadPath, message).with("file", shown));
         }
         let Some(servers) = cx.companion::<LanguageServers>() else {
             let message = "there are no language servers here; use Grep and Read";
-            return Err(ToolError::not_found(Reason::ServerUnavailable, message));
+            return Err(ToolError::not_found(ErrorReason::ServerUnavailable, message));
         };
         tokio::select! {
             biased;
-            done = ask::ask(&servers, &plan, &cx) => done,
+            done = query::ask(&servers, &plan, &cx) => done,
             () = cx.cancelled() => Err(ToolError::cancelled()),
         }
     }
@@ -239,37 +241,41 @@ impl Tool for Lsp {
 
 /// What an operation lacks, or has too much of.
 fn violations(
-    operation: Operation,
+    operation: LspOperation,
     line: Option<u64>,
     character: Option<u64>,
     query: Option<&str>,
-) -> Vec<Violation> {
+) -> Vec<SchemaViolation> {
     let mut wrong = Vec::new();
     if operation.needs_place() {
         for (pointer, value) in [("/line", line), ("/character", character)] {
             if value.is_none() {
                 let found = "nothing (this operation is about a name at a place)";
-                wrong.push(Violation::new(pointer, "a number from 1", found));
+                wrong.push(SchemaViolation::new(pointer, "a number from 1", found));
             }
         }
     }
     for (pointer, value) in [("/line", line), ("/character", character)] {
         if value == Some(0) {
-            wrong.push(Violation::new(pointer, "a number from 1", "0"));
+            wrong.push(SchemaViolation::new(pointer, "a number from 1", "0"));
         }
     }
     match query {
-        Some(_) if operation != Operation::WorkspaceSymbol => {
-            wrong.push(Violation::new("/query", "nothing but for `workspaceSymbol`", "a string"));
+        Some(_) if operation != LspOperation::WorkspaceSymbol => {
+            wrong.push(SchemaViolation::new(
+                "/query",
+                "nothing but for `workspaceSymbol`",
+                "a string",
+            ));
         }
         Some(query) if query.chars().count() > QUERY_CHARS_MAX => {
             let expected = format!("at most {QUERY_CHARS_MAX} characters");
-            wrong.push(Violation::new("/query", expected, "more"));
+            wrong.push(SchemaViolation::new("/query", expected, "more"));
         }
-        None if operation == Operation::WorkspaceSymbol
+        None if operation == LspOperation::WorkspaceSymbol
             && (line.is_none() || character.is_none()) =>
         {
-            wrong.push(Violation::new(
+            wrong.push(SchemaViolation::new(
                 "/query",
                 "a name, or `line` and `character` of one",
                 "neither",
@@ -281,25 +287,25 @@ fn violations(
 }
 
 /// A file's text as the person sees it, and whether that is not what is on disk. Waits.
-fn text_of(file: &Located, cx: &CallContext) -> Result<(String, bool), ToolError> {
+fn text_of(file: &ResolvedPath, cx: &CallContext) -> Result<(String, bool), ToolError> {
     let shown = file.shown();
-    let facts = file.facts()?.ok_or_else(|| missing::not_found(file, cx))?;
+    let facts = file.facts()?.ok_or_else(|| path_not_found::not_found(file, cx))?;
     if facts.size > FILE_BYTES_MAX {
         let message = format!(
             "`{shown}` has {} bytes; language servers are asked about files of up to {FILE_BYTES_MAX}",
             facts.size
         );
-        return Err(ToolError::invalid(Reason::TooLarge, message).with("file", shown));
+        return Err(ToolError::invalid(ErrorReason::TooLarge, message).with("file", shown));
     }
-    let Snapshot::File { bytes, .. } = cx.journal().read(file)? else {
-        return Err(missing::not_found(file, cx));
+    let FileSnapshot::File { bytes, .. } = cx.journal().read(file)? else {
+        return Err(path_not_found::not_found(file, cx));
     };
     let unsaved = cx.unsaved(file.path(), &bytes);
     let is_unsaved = unsaved.is_some();
     let bytes = unsaved.unwrap_or(bytes);
     let Some(encoding) = TextEncoding::of_file(&bytes) else {
         let message = format!("`{shown}` is not a text file");
-        return Err(ToolError::invalid(Reason::Binary, message).with("file", shown));
+        return Err(ToolError::invalid(ErrorReason::Binary, message).with("file", shown));
     };
     Ok((encoding.decode(&bytes), is_unsaved))
 }

@@ -8,17 +8,19 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::Serialize;
 use zero_core::{
-    Category, Display, Effect, Effects, Kind, Reason, Risk, TimeoutClass, ToolError, shown,
+    Effect, Effects, ErrorReason, ResultDisplay, RiskLevel, TimeoutClass, ToolCategory, ToolError,
+    ToolKind, sanitize,
 };
-use zero_runtime::memory::{
-    Memories, NAME_CHARS_MAX, NOTES_MAX, Note, NoteName, Provenance, Scope, Shelf, TEXT_BYTES_MAX,
+use zero_runtime::notes::{
+    NAME_CHARS_MAX, NOTES_MAX, Note, NoteName, NoteProvenance, NoteScope, NoteStore, NoteStoreSet,
+    TEXT_BYTES_MAX,
 };
-use zero_runtime::{About, Bound, CallContext, Description, Particulars, Tool, ToolReply};
+use zero_runtime::{CallContext, CallDescription, Tool, ToolBound, ToolInfo, ToolNotes, ToolReply};
 use zero_sandbox::Workspace;
 
-pub use self::args::{Action, MemoryArgs, ScopeName};
-use self::args::{MemoryPlan, Wish};
-use crate::wording::counted;
+pub use self::args::{MemoryAction, MemoryArgs, MemoryScopeName};
+use self::args::{MemoryPlan, MemoryRequest};
+use crate::text_format::counted;
 
 /// Most of a note's first line that a list shows, in characters.
 const SUMMARY_CHARS_MAX: usize = 120;
@@ -47,35 +49,35 @@ pub struct MemoryOutput {
 }
 
 /// Keeps, finds and forgets notes.
-pub struct Memory;
+pub struct MemoryTool;
 
-impl Tool for Memory {
+impl Tool for MemoryTool {
     type Args = MemoryArgs;
     type Output = MemoryOutput;
     type Plan = MemoryPlan;
     const NAME: &'static str = "Memory";
 
-    fn about(&self) -> About {
-        About {
+    fn about(&self) -> ToolInfo {
+        ToolInfo {
             display_name: "Remember",
-            category: Category::Project,
-            kind: Kind::Think,
-            risk: Risk::Medium,
+            category: ToolCategory::Project,
+            kind: ToolKind::Think,
+            risk: RiskLevel::Medium,
             timeout_class: TimeoutClass::File,
             idempotent: true,
             fallback: None,
         }
     }
 
-    fn particulars(&self) -> Particulars {
+    fn particulars(&self) -> ToolNotes {
         let effects = "keeps, changes or removes a note, which later sessions are told; reading notes changes nothing";
-        Particulars::of(effects).within([
-            Bound::bytes("a note", TEXT_BYTES_MAX),
-            Bound::count("notes of a scope", NOTES_MAX),
-            Bound::characters("a name", NAME_CHARS_MAX),
-            Bound::characters("`query`", args::QUERY_CHARS_MAX),
-            Bound::count("notes that a search tells", FOUND_MAX),
-            Bound::characters("of each note in a list", SUMMARY_CHARS_MAX),
+        ToolNotes::of(effects).within([
+            ToolBound::bytes("a note", TEXT_BYTES_MAX),
+            ToolBound::count("notes of a scope", NOTES_MAX),
+            ToolBound::characters("a name", NAME_CHARS_MAX),
+            ToolBound::characters("`query`", args::QUERY_CHARS_MAX),
+            ToolBound::count("notes that a search tells", FOUND_MAX),
+            ToolBound::characters("of each note in a list", SUMMARY_CHARS_MAX),
         ])
     }
 
@@ -85,37 +87,45 @@ impl Tool for Memory {
         Ok(MemoryPlan { wish, changes })
     }
 
-    fn describe(&self, plan: &MemoryPlan) -> Description {
-        let place = |scope: Scope| match scope {
-            Scope::Project => "for this project",
-            Scope::User => "for all your work",
+    fn describe(&self, plan: &MemoryPlan) -> CallDescription {
+        let place = |scope: NoteScope| match scope {
+            NoteScope::Project => "for this project",
+            NoteScope::User => "for all your work",
         };
         let title = match &plan.wish {
-            Wish::Save { scope, name, .. } => format!("Remember `{name}` {}", place(*scope)),
-            Wish::Forget { scope: Some(scope), name } => {
+            MemoryRequest::Save { scope, name, .. } => {
+                format!("Remember `{name}` {}", place(*scope))
+            }
+            MemoryRequest::Forget { scope: Some(scope), name } => {
                 format!("Forget `{name}`, kept {}", place(*scope))
             }
-            Wish::Forget { scope: None, name } => format!("Forget `{name}`"),
-            Wish::Read { name, .. } => format!("Recall `{name}`"),
-            Wish::List { .. } => "List what is remembered".to_owned(),
-            Wish::Search { words, .. } => format!("Recall {}", shown::quoted(&words.join(" "))),
+            MemoryRequest::Forget { scope: None, name } => format!("Forget `{name}`"),
+            MemoryRequest::Read { name, .. } => format!("Recall `{name}`"),
+            MemoryRequest::List { .. } => "List what is remembered".to_owned(),
+            MemoryRequest::Search { words, .. } => {
+                format!("Recall {}", sanitize::quoted(&words.join(" ")))
+            }
         };
-        Description { title, locations: Vec::new() }
+        CallDescription { title, locations: Vec::new() }
     }
 
     fn effects(&self, plan: &MemoryPlan) -> Effects {
         match &plan.wish {
             // What later sessions are told is for the person to decide about.
-            Wish::Save { .. } | Wish::Forget { .. } => plan.changes.clone(),
-            Wish::List { .. } | Wish::Read { .. } | Wish::Search { .. } => {
+            MemoryRequest::Save { .. } | MemoryRequest::Forget { .. } => plan.changes.clone(),
+            MemoryRequest::List { .. }
+            | MemoryRequest::Read { .. }
+            | MemoryRequest::Search { .. } => {
                 vec![Effect::State("what is recalled".to_owned())]
             }
         }
     }
 
-    fn preview(&self, plan: &MemoryPlan, _cx: &CallContext) -> Option<Display> {
+    fn preview(&self, plan: &MemoryPlan, _cx: &CallContext) -> Option<ResultDisplay> {
         match &plan.wish {
-            Wish::Save { text, .. } => Some(Display::markdown(shown::block(text, "markdown"))),
+            MemoryRequest::Save { text, .. } => {
+                Some(ResultDisplay::markdown(sanitize::block(text, "markdown")))
+            }
             _ => None,
         }
     }
@@ -126,11 +136,11 @@ impl Tool for Memory {
         cx: CallContext,
     ) -> Result<ToolReply<MemoryOutput>, ToolError> {
         cx.blocking(move |cx| {
-            let Some(memories) = cx.companion::<Memories>() else {
+            let Some(memories) = cx.companion::<NoteStoreSet>() else {
                 let message = "nothing is remembered here; put what matters into your reply";
-                return Err(ToolError::not_found(Reason::ServerUnavailable, message));
+                return Err(ToolError::not_found(ErrorReason::ServerUnavailable, message));
             };
-            Desk { memories: &memories, cx }.make(&plan.wish)
+            MemoryCall { memories: &memories, cx }.make(&plan.wish)
         })
         .await
     }
@@ -138,28 +148,30 @@ impl Tool for Memory {
 
 /// What becomes of notes, seen from a workspace. Where nobody says whose a note is that goes, it may be
 /// either's.
-fn changes(wish: &Wish, root: &Path) -> Effects {
+fn changes(wish: &MemoryRequest, root: &Path) -> Effects {
     let (scope, name, forgets) = match wish {
-        Wish::Save { scope, name, .. } => (Some(*scope), name, false),
-        Wish::Forget { scope, name } => (*scope, name, true),
-        Wish::List { .. } | Wish::Read { .. } | Wish::Search { .. } => return Vec::new(),
+        MemoryRequest::Save { scope, name, .. } => (Some(*scope), name, false),
+        MemoryRequest::Forget { scope, name } => (*scope, name, true),
+        MemoryRequest::List { .. } | MemoryRequest::Read { .. } | MemoryRequest::Search { .. } => {
+            return Vec::new();
+        }
     };
-    let scopes = Scope::ALL.into_iter().filter(|one| scope.is_none_or(|scope| scope == *one));
+    let scopes = NoteScope::ALL.into_iter().filter(|one| scope.is_none_or(|scope| scope == *one));
     scopes.map(|scope| Effect::Note(scope.change(name, forgets, root))).collect()
 }
 
 /// What a call works with.
-struct Desk<'a> {
-    memories: &'a Memories,
+struct MemoryCall<'a> {
+    memories: &'a NoteStoreSet,
     cx: &'a CallContext,
 }
 
-impl Desk<'_> {
-    fn make(&self, wish: &Wish) -> Result<ToolReply<MemoryOutput>, ToolError> {
+impl MemoryCall<'_> {
+    fn make(&self, wish: &MemoryRequest) -> Result<ToolReply<MemoryOutput>, ToolError> {
         match wish {
-            Wish::Save { scope, name, text } => {
+            MemoryRequest::Save { scope, name, text } => {
                 let session = self.cx.session().map(ToString::to_string);
-                let provenance = Provenance::agent(session);
+                let provenance = NoteProvenance::agent(session);
                 let (scope, name, text) = (*scope, name.clone(), text.clone());
                 let note = Note { scope, name, text, provenance };
                 let signed = self.cx.change_note();
@@ -169,18 +181,18 @@ impl Desk<'_> {
                 let said = format!("{what} `{}` ({}).", note.name, scope.word());
                 Ok(ToolReply::text(said, MemoryOutput { notes: vec![told(&note)] }))
             }
-            Wish::Forget { scope, name } => {
+            MemoryRequest::Forget { scope, name } => {
                 let note = self.find(*scope, name)?;
                 let shelf = self.shelf(note.scope)?;
                 shelf.forget(name, &self.cx.change_note(), || self.cx.check_cancelled())?;
                 let said = format!("Forgot `{name}` ({}).", note.scope.word());
                 Ok(ToolReply::text(said, MemoryOutput { notes: vec![told(&note)] }))
             }
-            Wish::Read { scope, name } => {
+            MemoryRequest::Read { scope, name } => {
                 let note = self.find(*scope, name)?;
                 Ok(ToolReply::text(in_full(&note), MemoryOutput { notes: vec![told(&note)] }))
             }
-            Wish::List { scope } => {
+            MemoryRequest::List { scope } => {
                 let (notes, more) = self.notes(*scope)?;
                 let line = |note: &Note| {
                     let (name, scope) = (&note.name, note.scope.word());
@@ -199,7 +211,7 @@ impl Desk<'_> {
                 let notes = notes.iter().map(short).collect();
                 Ok(ToolReply::text(text, MemoryOutput { notes }))
             }
-            Wish::Search { scope, words } => {
+            MemoryRequest::Search { scope, words } => {
                 let (mut notes, _) = self.notes(*scope)?;
                 notes.retain(|note| note.holds(words));
                 let found = counted(notes.len() as u64, "note", "notes");
@@ -217,30 +229,30 @@ impl Desk<'_> {
         }
     }
 
-    fn shelf(&self, scope: Scope) -> Result<Shelf, ToolError> {
+    fn shelf(&self, scope: NoteScope) -> Result<NoteStore, ToolError> {
         self.memories.made_shelf(scope, self.cx.workspace())
     }
 
-    fn notes(&self, scope: Option<Scope>) -> Result<(Vec<Note>, usize), ToolError> {
-        let may_read = |scope: Scope, path: &Path| self.may_read(scope, path);
+    fn notes(&self, scope: Option<NoteScope>) -> Result<(Vec<Note>, usize), ToolError> {
+        let may_read = |scope: NoteScope, path: &Path| self.may_read(scope, path);
         self.memories.notes(scope, self.cx.workspace(), &may_read)
     }
 
-    fn find(&self, scope: Option<Scope>, name: &NoteName) -> Result<Note, ToolError> {
-        let may_read = |scope: Scope, path: &Path| self.may_read(scope, path);
+    fn find(&self, scope: Option<NoteScope>, name: &NoteName) -> Result<Note, ToolError> {
+        let may_read = |scope: NoteScope, path: &Path| self.may_read(scope, path);
         self.memories.find(scope, name, self.cx.workspace(), &may_read)
     }
 
     /// Rules may keep files of the project from being read; the person's notes are no such files.
-    fn may_read(&self, scope: Scope, path: &Path) -> bool {
-        scope == Scope::User || self.cx.may_read(path, path)
+    fn may_read(&self, scope: NoteScope, path: &Path) -> bool {
+        scope == NoteScope::User || self.cx.may_read(path, path)
     }
 }
 
 /// A note with where it comes from. What it says is set off: it is information, and no order.
 fn in_full(note: &Note) -> String {
     let Note { scope, name, text, provenance } = note;
-    format!("{name} ({}, {provenance})\n{}", scope.word(), shown::block(text, "markdown"))
+    format!("{name} ({}, {provenance})\n{}", scope.word(), sanitize::block(text, "markdown"))
 }
 
 fn told(note: &Note) -> MemoryNote {

@@ -8,8 +8,8 @@ use std::io::{self, Read};
 
 use memchr::{memchr, memchr_iter};
 
-use crate::text::TextEncoding;
-use crate::wording::more_characters;
+use crate::text_encoding::TextEncoding;
+use crate::text_format::more_characters;
 
 /// Lines of a page when nobody says how many.
 pub const LINES_DEFAULT: u64 = 2_000;
@@ -27,7 +27,7 @@ const LINE_BYTES_MAX: usize = LINE_CHARS_MAX * 4 + 1;
 
 /// Which lines are wanted.
 #[derive(Clone, Copy, Debug)]
-pub struct PageRequest {
+pub struct TextPageRequest {
     /// Number of the first line, counted from 1.
     pub first: u64,
     /// Most lines of the page.
@@ -38,7 +38,7 @@ pub struct PageRequest {
 
 /// Some lines of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Page {
+pub struct TextPage {
     /// The lines without their endings, joined by `\n`.
     pub text: String,
     /// How many lines those are.
@@ -59,7 +59,7 @@ pub struct Page {
 
 /// Why there is no page.
 #[derive(Debug, thiserror::Error)]
-pub enum PageError {
+pub enum TextPageError {
     /// It was told to stop.
     #[error("stopped")]
     Stopped,
@@ -72,21 +72,21 @@ pub enum PageError {
 pub fn read_page(
     mut source: impl Read,
     encoding: TextEncoding,
-    request: PageRequest,
+    request: TextPageRequest,
     stopped: impl Fn() -> bool,
-) -> Result<Page, PageError> {
-    let mut cutter = Cutter::new(request);
+) -> Result<TextPage, TextPageError> {
+    let mut cutter = PageCutter::new(request);
     // UTF-8 is cut as it is: only the lines that are shown are ever looked at as characters.
     let mut transcoder = (!encoding.is_utf8()).then(|| Transcoder::new(encoding));
     let mut buffer = vec![0; FIRST_BYTES];
     loop {
         if stopped() {
-            return Err(PageError::Stopped);
+            return Err(TextPageError::Stopped);
         }
         let length = match source.read(&mut buffer) {
             Ok(length) => length,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => return Err(PageError::Read(error)),
+            Err(error) => return Err(TextPageError::Read(error)),
         };
         match &mut transcoder {
             Some(transcoder) => transcoder.feed(&buffer[..length], &mut cutter),
@@ -116,7 +116,7 @@ impl Transcoder {
     }
 
     /// Decodes `bytes`; an empty slice ends the stream.
-    fn feed(&mut self, mut bytes: &[u8], cutter: &mut Cutter) {
+    fn feed(&mut self, mut bytes: &[u8], cutter: &mut PageCutter) {
         let last = bytes.is_empty();
         loop {
             let (result, read, written, malformed) =
@@ -132,9 +132,9 @@ impl Transcoder {
 }
 
 /// Cuts the page out of a stream of UTF-8 that arrives in pieces.
-struct Cutter {
-    request: PageRequest,
-    page: Page,
+struct PageCutter {
+    request: TextPageRequest,
+    page: TextPage,
     /// What the page weighs so far, numbering included.
     page_bytes: usize,
     /// Line breaks seen so far.
@@ -145,11 +145,11 @@ struct Cutter {
     line: LineHead,
 }
 
-impl Cutter {
-    fn new(request: PageRequest) -> Self {
+impl PageCutter {
+    fn new(request: TextPageRequest) -> Self {
         Self {
             request,
-            page: Page::default(),
+            page: TextPage::default(),
             page_bytes: 0,
             breaks: 0,
             is_open: false,
@@ -205,7 +205,8 @@ impl Cutter {
     }
 
     fn end_line(&mut self) {
-        let Shown { text, chars_left_out, bad_bytes } = std::mem::take(&mut self.line).shown();
+        let DisplayLine { text, chars_left_out, bad_bytes } =
+            std::mem::take(&mut self.line).shown();
         let cut = match chars_left_out {
             0 => String::new(),
             more => more_characters(more),
@@ -226,7 +227,7 @@ impl Cutter {
         self.page_bytes += line_bytes;
     }
 
-    fn finish(mut self) -> Page {
+    fn finish(mut self) -> TextPage {
         self.page.total_lines = self.breaks + u64::from(self.is_open);
         let last_is_wanted = self.is_open && self.page.total_lines >= self.request.first;
         if last_is_wanted && self.is_collecting() {
@@ -247,7 +248,7 @@ struct LineHead {
 }
 
 /// A line as it is shown.
-struct Shown {
+struct DisplayLine {
     text: String,
     chars_left_out: u64,
     bad_bytes: u64,
@@ -262,7 +263,7 @@ impl LineHead {
         self.more_last = more.last().copied().or(self.more_last);
     }
 
-    fn shown(mut self) -> Shown {
+    fn shown(mut self) -> DisplayLine {
         // The carriage return belongs to the line's ending, wherever it came to lie.
         match self.more_last {
             Some(b'\r') => self.more_chars -= 1,
@@ -270,7 +271,7 @@ impl LineHead {
             _ => {}
         }
         let mut shown =
-            Shown { text: String::new(), chars_left_out: self.more_chars, bad_bytes: 0 };
+            DisplayLine { text: String::new(), chars_left_out: self.more_chars, bad_bytes: 0 };
         let mut room = LINE_CHARS_MAX;
         for chunk in self.bytes.utf8_chunks() {
             let valid = chunk.valid();
@@ -306,22 +307,23 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const ALL: PageRequest = PageRequest { first: 1, lines_max: u64::MAX, bytes_max: usize::MAX };
+    const ALL: TextPageRequest =
+        TextPageRequest { first: 1, lines_max: u64::MAX, bytes_max: usize::MAX };
 
-    fn page(bytes: &[u8], request: PageRequest) -> Page {
+    fn page(bytes: &[u8], request: TextPageRequest) -> TextPage {
         let encoding = TextEncoding::detect(bytes, true).unwrap();
         page_as(encoding, bytes, request)
     }
 
-    fn page_as(encoding: TextEncoding, bytes: &[u8], request: PageRequest) -> Page {
+    fn page_as(encoding: TextEncoding, bytes: &[u8], request: TextPageRequest) -> TextPage {
         let body = bytes.strip_prefix(encoding.mark()).unwrap();
         read_page(body, encoding, request, || false).unwrap()
     }
 
-    /// `text` with `|` between lines, then how many lines there are in all.
+    /// `text_encoding` with `|` between lines, then how many lines there are in all.
     #[track_caller]
     fn check(bytes: &[u8], first: u64, lines_max: u64, expected: &str) {
-        let page = page(bytes, PageRequest { first, lines_max, ..ALL });
+        let page = page(bytes, TextPageRequest { first, lines_max, ..ALL });
         let shown = format!("{} of {}", page.text.replace('\n', "|"), page.total_lines);
         assert_eq!(shown, expected, "{bytes:?} from {first}, {lines_max} lines");
     }
@@ -393,25 +395,25 @@ mod tests {
     #[test]
     fn a_full_page_ends_before_the_line_that_does_not_fit() {
         let text = "1234567890\n".repeat(100);
-        let request = PageRequest { bytes_max: 50, ..ALL };
+        let request = TextPageRequest { bytes_max: 50, ..ALL };
         let found = page(text.as_bytes(), request);
         assert_eq!((found.lines, found.total_lines, found.is_full), (2, 100, true));
-        let found = page(text.as_bytes(), PageRequest { bytes_max: 1, ..request });
+        let found = page(text.as_bytes(), TextPageRequest { bytes_max: 1, ..request });
         assert_eq!((found.lines, found.is_full), (1, true), "there is always progress");
-        let found = page(b"1234567890", PageRequest { bytes_max: 1, ..request });
+        let found = page(b"1234567890", TextPageRequest { bytes_max: 1, ..request });
         assert_eq!((found.lines, found.is_full), (1, false));
     }
 
     #[test]
     fn a_stop_is_heard() {
         let stopped = read_page(&b"a"[..], TextEncoding::UTF_8, ALL, || true);
-        assert!(matches!(stopped, Err(PageError::Stopped)));
+        assert!(matches!(stopped, Err(TextPageError::Stopped)));
     }
 
     /// Hands out its bytes in pieces of a few, so that every boundary is met.
-    struct Trickle<'a>(&'a [u8], usize);
+    struct TrickleReader<'a>(&'a [u8], usize);
 
-    impl Read for Trickle<'_> {
+    impl Read for TrickleReader<'_> {
         fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
             let length = self.1.min(self.0.len()).min(buffer.len());
             let (now, later) = self.0.split_at(length);
@@ -443,12 +445,12 @@ mod tests {
             lines_max in 1_u64..12,
             step in 1_usize..9,
         ) {
-            let request = PageRequest { first, lines_max, bytes_max: usize::MAX };
+            let request = TextPageRequest { first, lines_max, bytes_max: usize::MAX };
             let (expected, total_lines) = naive(&text, first, lines_max);
             for mark in [&b""[..], b"\xEF\xBB\xBFx", b"\xFF\xFEx\0", b"\xFE\xFF\0x"] {
                 let encoding = TextEncoding::detect(mark, true).unwrap();
                 let bytes = encoding.encode(&text).unwrap();
-                let source = Trickle(&bytes[encoding.mark().len()..], step);
+                let source = TrickleReader(&bytes[encoding.mark().len()..], step);
                 let found = read_page(source, encoding, request, || false).unwrap();
                 prop_assert_eq!(&found.text, &expected);
                 prop_assert_eq!(found.total_lines, total_lines);
@@ -465,7 +467,7 @@ mod tests {
             let mut shown = Vec::new();
             let mut first = 1;
             while first <= total_lines {
-                let request = PageRequest { first, lines_max: 5, bytes_max };
+                let request = TextPageRequest { first, lines_max: 5, bytes_max };
                 let found = page_as(TextEncoding::UTF_8, text.as_bytes(), request);
                 prop_assert!(found.lines > 0);
                 shown.push(found.text);
@@ -479,7 +481,7 @@ mod tests {
             bytes in proptest::collection::vec(any::<u8>(), 0..300),
             first in 1_u64..5,
         ) {
-            let request = PageRequest { first, lines_max: 3, bytes_max: 100 };
+            let request = TextPageRequest { first, lines_max: 3, bytes_max: 100 };
             let found = page_as(TextEncoding::UTF_8, &bytes, request);
             prop_assert!(found.lines <= 3);
         }

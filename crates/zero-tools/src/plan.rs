@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use zero_core::{Content, Effects, ToolError, Violation};
-use zero_runtime::{About, Bound, CallContext, Description, Particulars, Tool, ToolReply};
+use zero_core::{Effects, SchemaViolation, ToolError, ToolResultPart};
+use zero_runtime::{CallContext, CallDescription, Tool, ToolBound, ToolInfo, ToolNotes, ToolReply};
 use zero_sandbox::Workspace;
 
-use crate::task_list::{self, Kept, Priority, Status, Step, TaskList};
-use crate::wording::one_line;
+use crate::task_list::{self, StepPriority, StepStatus, TaskList, TaskListOutput, TaskStep};
+use crate::text_format::one_line;
 
 /// Longest explanation, in characters.
 const EXPLANATION_CHARS_MAX: usize = 2_000;
@@ -35,70 +35,72 @@ pub struct PlanStep {
     /// What is to be done, in a few words.
     step: String,
     /// How far it is.
-    status: Status,
+    status: StepStatus,
     /// How much it matters; `medium` when absent.
-    priority: Option<Priority>,
+    priority: Option<StepPriority>,
 }
 
 /// A plan that fits together.
 #[derive(Debug)]
-pub struct PlanPlan {
+pub struct PlanUpdate {
     list: TaskList,
     explanation: Option<String>,
 }
 
 /// Shows a plan.
-pub struct Plan;
+pub struct PlanTool;
 
-impl Tool for Plan {
+impl Tool for PlanTool {
     type Args = PlanArgs;
-    type Output = Kept;
-    type Plan = PlanPlan;
+    type Output = TaskListOutput;
+    type Plan = PlanUpdate;
     const NAME: &'static str = "Plan";
 
-    fn about(&self) -> About {
+    fn about(&self) -> ToolInfo {
         task_list::about("Update the plan")
     }
 
-    fn particulars(&self) -> Particulars {
-        Particulars::of("replaces the plan of the session")
+    fn particulars(&self) -> ToolNotes {
+        ToolNotes::of("replaces the plan of the session")
             .within(task_list::bounds())
-            .within([Bound::characters("`explanation`", EXPLANATION_CHARS_MAX)])
+            .within([ToolBound::characters("`explanation`", EXPLANATION_CHARS_MAX)])
     }
 
-    fn plan(&self, args: PlanArgs, _workspace: &Workspace) -> Result<PlanPlan, ToolError> {
+    fn plan(&self, args: PlanArgs, _workspace: &Workspace) -> Result<PlanUpdate, ToolError> {
         let PlanArgs { plan, explanation } = args;
         if explanation.as_ref().is_some_and(|text| text.chars().count() > EXPLANATION_CHARS_MAX) {
             let expected = format!("at most {EXPLANATION_CHARS_MAX} characters");
-            let wrong = Violation::new("/explanation", expected, "more");
+            let wrong = SchemaViolation::new("/explanation", expected, "more");
             return Err(ToolError::from_violations(&[wrong]));
         }
-        let step = |step: PlanStep| Step {
+        let step = |step: PlanStep| TaskStep {
             texts: vec![("step", step.step)],
             status: step.status,
             priority: step.priority.unwrap_or_default(),
         };
         let list = TaskList::new("plan", plan.into_iter().map(step).collect())?;
         let explanation = explanation.filter(|text| !text.trim().is_empty());
-        Ok(PlanPlan { list, explanation })
+        Ok(PlanUpdate { list, explanation })
     }
 
-    fn describe(&self, plan: &PlanPlan) -> Description {
+    fn describe(&self, plan: &PlanUpdate) -> CallDescription {
         plan.list.described("plan")
     }
 
-    fn effects(&self, _plan: &PlanPlan) -> Effects {
+    fn effects(&self, _plan: &PlanUpdate) -> Effects {
         task_list::effects("plan")
     }
 
     async fn run(
         &self,
-        plan: Arc<PlanPlan>,
+        plan: Arc<PlanUpdate>,
         _cx: CallContext,
-    ) -> Result<ToolReply<Kept>, ToolError> {
+    ) -> Result<ToolReply<TaskListOutput>, ToolError> {
         let mut reply = plan.list.reply("plan");
         if let Some(explanation) = &plan.explanation {
-            reply.content.push(Content::Text(format!("Why: {}", one_line(explanation.trim()))));
+            reply
+                .content
+                .push(ToolResultPart::Text(format!("Why: {}", one_line(explanation.trim()))));
         }
         Ok(reply)
     }
@@ -107,9 +109,9 @@ impl Tool for Plan {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use zero_core::Display;
+    use zero_core::ResultDisplay;
 
-    use crate::testing::TestHost;
+    use crate::test_host::TestHost;
 
     #[test]
     fn a_plan_is_shown_with_its_reason() {
@@ -121,7 +123,9 @@ mod tests {
         let input = json!({"plan": plan, "explanation": "First look."});
         let result = host.ok("Plan", input.clone());
         assert_eq!(result.structured, json!({"success": true}));
-        let Display::Plan { entries } = &result.display else { panic!("{:?}", result.display) };
+        let ResultDisplay::Plan { entries } = &result.display else {
+            panic!("{:?}", result.display)
+        };
         assert_eq!((entries.len(), entries[1].priority.as_str()), (2, "low"));
         let said = host.text("Plan", input);
         assert!(said.starts_with("The plan is kept: 1 of 2 steps done. Now: Change."), "{said}");

@@ -8,18 +8,18 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use zero_core::{
-    Category, Content, Display, Effect, Effects, Kind, Location, Reason, Risk, TimeoutClass,
-    ToolError,
+    Effect, Effects, ErrorReason, FileLocation, ResultDisplay, RiskLevel, TimeoutClass,
+    ToolCategory, ToolError, ToolKind, ToolResultPart,
 };
-use zero_runtime::{About, Bound, CallContext, Description, Particulars, Tool, ToolReply};
-use zero_sandbox::{LastLink, Located, Workspace};
+use zero_runtime::{CallContext, CallDescription, Tool, ToolBound, ToolInfo, ToolNotes, ToolReply};
+use zero_sandbox::{FinalLinkMode, ResolvedPath, Workspace};
 
-use crate::document::{Document, Media, MediaKind, Nature, binary};
 use crate::file_page::{model_content, note, numbered, rest};
 use crate::file_path::locate_file;
-use crate::missing;
-use crate::paging::{LINE_CHARS_MAX, LINES_DEFAULT, PageRequest};
-use crate::text::TextEncoding;
+use crate::paging::{LINE_CHARS_MAX, LINES_DEFAULT, TextPageRequest};
+use crate::path_not_found;
+use crate::readable_file::{FileContentKind, MediaFormat, MediaKind, ReadableFile, binary};
+use crate::text_encoding::TextEncoding;
 
 /// Reads a file. Text comes with line numbers, up to 2,000 lines at a time; when a file is longer,
 /// the answer says with which `offset` to read on. Very long lines are cut. Images, audio and PDF
@@ -50,7 +50,7 @@ pub struct ReadOutput {
 /// A file to read, and which lines of it.
 #[derive(Debug)]
 pub struct ReadPlan {
-    file: Located,
+    file: ResolvedPath,
     offset: Option<u64>,
     limit: Option<u64>,
 }
@@ -60,8 +60,8 @@ impl ReadPlan {
         self.offset.unwrap_or(1)
     }
 
-    fn location(&self) -> Location {
-        Location { path: self.file.path().to_owned(), line: self.offset }
+    fn location(&self) -> FileLocation {
+        FileLocation { path: self.file.path().to_owned(), line: self.offset }
     }
 
     /// ` (lines 10-14)` where only some are asked for.
@@ -79,42 +79,45 @@ impl ReadPlan {
 }
 
 /// Reads a file.
-pub struct Read;
+pub struct ReadTool;
 
-impl Tool for Read {
+impl Tool for ReadTool {
     type Args = ReadArgs;
     type Output = ReadOutput;
     type Plan = ReadPlan;
     const NAME: &'static str = "Read";
 
-    fn about(&self) -> About {
-        About {
+    fn about(&self) -> ToolInfo {
+        ToolInfo {
             display_name: "Read file",
-            category: Category::File,
-            kind: Kind::Read,
-            risk: Risk::Low,
+            category: ToolCategory::File,
+            kind: ToolKind::Read,
+            risk: RiskLevel::Low,
             timeout_class: TimeoutClass::File,
             idempotent: true,
             fallback: None,
         }
     }
 
-    fn particulars(&self) -> Particulars {
-        Particulars::of("reads one file").within([
-            Bound::lines("a call, where `limit` does not say otherwise", LINES_DEFAULT as usize),
-            Bound::characters("a line that is shown", LINE_CHARS_MAX),
+    fn particulars(&self) -> ToolNotes {
+        ToolNotes::of("reads one file").within([
+            ToolBound::lines(
+                "a call, where `limit` does not say otherwise",
+                LINES_DEFAULT as usize,
+            ),
+            ToolBound::characters("a line that is shown", LINE_CHARS_MAX),
         ])
     }
 
     fn plan(&self, args: ReadArgs, workspace: &Workspace) -> Result<ReadPlan, ToolError> {
-        let file = locate_file(&args.file_path, workspace, LastLink::Follow)?;
+        let file = locate_file(&args.file_path, workspace, FinalLinkMode::Follow)?;
         // The schema asks for at least 1; a caller that bypasses it gets the same meaning.
         let at_least_one = |number: Option<u64>| number.map(|number| number.max(1));
         Ok(ReadPlan { file, offset: at_least_one(args.offset), limit: at_least_one(args.limit) })
     }
 
-    fn describe(&self, plan: &ReadPlan) -> Description {
-        Description {
+    fn describe(&self, plan: &ReadPlan) -> CallDescription {
+        CallDescription {
             title: format!("Read `{}`{}", plan.file.shown(), plan.range()),
             locations: vec![plan.location()],
         }
@@ -130,11 +133,12 @@ impl Tool for Read {
         cx: CallContext,
     ) -> Result<ToolReply<ReadOutput>, ToolError> {
         cx.blocking(move |cx| {
-            let document = Document::new(missing::open_file(&plan.file, cx)?, plan.file.shown())?;
+            let document =
+                ReadableFile::new(path_not_found::open_file(&plan.file, cx)?, plan.file.shown())?;
             match document.nature() {
-                Nature::Text(encoding) => read_text(document, encoding, &plan, cx),
-                Nature::Media(media) => read_media(document, media, &plan, cx),
-                Nature::Binary(mime) => Err(binary(plan.file.shown(), mime)),
+                FileContentKind::Text(encoding) => read_text(document, encoding, &plan, cx),
+                FileContentKind::Media(media) => read_media(document, media, &plan, cx),
+                FileContentKind::Binary(mime) => Err(binary(plan.file.shown(), mime)),
             }
         })
         .await
@@ -142,13 +146,13 @@ impl Tool for Read {
 }
 
 fn read_text(
-    document: Document,
+    document: ReadableFile,
     encoding: TextEncoding,
     plan: &ReadPlan,
     cx: &CallContext,
 ) -> Result<ToolReply<ReadOutput>, ToolError> {
     let first = plan.first();
-    let request = PageRequest {
+    let request = TextPageRequest {
         first,
         lines_max: plan.limit.unwrap_or(LINES_DEFAULT),
         bytes_max: cx.limits().model_output_bytes_max.as_usize(),
@@ -173,7 +177,7 @@ fn read_text(
     Ok(ToolReply {
         output: ReadOutput { content: numbered(&page, first), total_lines: page.total_lines },
         content: vec![model_content(page, first, rest, note)],
-        display: Display::markdown(summary),
+        display: ResultDisplay::markdown(summary),
         locations: vec![plan.location()],
     })
 }
@@ -186,14 +190,14 @@ fn past_the_end(plan: &ReadPlan, total_lines: u64) -> ToolError {
         lines => format!("has {lines} lines"),
     };
     let message = format!("`{shown}` {lines}; line {} is past its end", plan.first());
-    ToolError::invalid(Reason::OutOfRange, message)
+    ToolError::invalid(ErrorReason::OutOfRange, message)
         .with("file", shown)
         .with("total_lines", total_lines)
 }
 
 fn read_media(
-    document: Document,
-    media: Media,
+    document: ReadableFile,
+    media: MediaFormat,
     plan: &ReadPlan,
     cx: &CallContext,
 ) -> Result<ToolReply<ReadOutput>, ToolError> {
@@ -201,13 +205,15 @@ fn read_media(
     let (mime, data) = (media.mime.to_owned(), encoded.data);
     let label = format!("[{mime}, {} bytes]", encoded.bytes);
     let content = match media.kind {
-        MediaKind::Image => Content::Image { mime, data },
-        MediaKind::Audio => Content::Audio { mime, data },
-        MediaKind::Document => Content::Resource { uri: file_uri(plan.file.path()), mime, data },
+        MediaKind::Image => ToolResultPart::Image { mime, data },
+        MediaKind::Audio => ToolResultPart::Audio { mime, data },
+        MediaKind::Document => {
+            ToolResultPart::Resource { uri: file_uri(plan.file.path()), mime, data }
+        }
     };
     Ok(ToolReply {
         content: vec![content],
-        display: Display::markdown(format!("Read `{}` {label}", plan.file.shown())),
+        display: ResultDisplay::markdown(format!("Read `{}` {label}", plan.file.shown())),
         output: ReadOutput { content: label, total_lines: 0 },
         locations: vec![plan.location()],
     })
@@ -229,12 +235,12 @@ fn file_uri(path: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::TestHost;
+    use crate::test_host::TestHost;
     use serde_json::{Value, json};
     use std::os::unix::net::UnixListener;
     use std::time::{Duration, Instant};
     use zero_core::ErrorType;
-    use zero_runtime::seen_files::Freshness;
+    use zero_runtime::seen_files::FileFreshness;
 
     /// What the model gets of a file of these bytes.
     #[track_caller]
@@ -246,7 +252,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn check_error(host: &TestHost, input: Value, reason: Reason, message: &str) {
+    fn check_error(host: &TestHost, input: Value, reason: ErrorReason, message: &str) {
         let error = host.err("Read", input);
         assert_eq!((error.reason(), &*error.message), (Some(reason), message));
     }
@@ -334,7 +340,7 @@ mod tests {
     fn an_offset_past_the_end_says_how_long_the_file_is() {
         let host = TestHost::new().files(&[("f", "a\nb\n"), ("one", "a"), ("empty", "")]);
         let at = |file: &str, offset: u64| json!({"file_path": file, "offset": offset});
-        let out = Reason::OutOfRange;
+        let out = ErrorReason::OutOfRange;
         check_error(&host, at("f", 3), out, "`f` has 2 lines; line 3 is past its end");
         check_error(&host, at("one", 9), out, "`one` has 1 line; line 9 is past its end");
         check_error(&host, at("empty", 2), out, "`empty` is empty; line 2 is past its end");
@@ -350,9 +356,9 @@ mod tests {
             host.write(name, bytes);
             let result = host.ok("Read", json!({"file_path": name}));
             let found = match &result.content[0] {
-                Content::Image { mime, .. } => format!("image {mime}"),
-                Content::Audio { mime, .. } => format!("audio {mime}"),
-                Content::Resource { mime, uri, .. } => {
+                ToolResultPart::Image { mime, .. } => format!("image {mime}"),
+                ToolResultPart::Audio { mime, .. } => format!("audio {mime}"),
+                ToolResultPart::Resource { mime, uri, .. } => {
                     format!("{} {mime}", uri.rsplit('/').next().unwrap())
                 }
                 other => panic!("{other:?}"),
@@ -381,7 +387,7 @@ mod tests {
         host.ok("Read", json!({"file_path": "fits.png"}));
         host.write("large.png", &png(4_500));
         let error = host.err("Read", json!({"file_path": "large.png"}));
-        assert_eq!(error.reason(), Some(Reason::TooLarge));
+        assert_eq!(error.reason(), Some(ErrorReason::TooLarge));
         assert_eq!(error.details["size"], 4_500);
         assert!(error.message.starts_with("`large.png` has 4.5 KB, more than the 4.4 KB"));
     }
@@ -394,13 +400,13 @@ mod tests {
         check_error(
             &host,
             json!({"file_path": "a.txt"}),
-            Reason::Binary,
+            ErrorReason::Binary,
             "`a.txt` is binary (application/zip), not text; look at it with a command such as `file`, `strings` or `xxd`",
         );
         check_error(
             &host,
             json!({"file_path": "b.txt"}),
-            Reason::Binary,
+            ErrorReason::Binary,
             "`b.txt` is a binary file, not text; look at it with a command such as `file`, `strings` or `xxd`",
         );
     }
@@ -414,17 +420,17 @@ mod tests {
         let _socket = UnixListener::bind(host.path("socket")).unwrap();
         let started = Instant::now();
         for (path, reason) in [
-            ("pipe", Reason::SpecialFile),
-            ("socket", Reason::SpecialFile),
+            ("pipe", ErrorReason::SpecialFile),
+            ("socket", ErrorReason::SpecialFile),
             // Outside, nobody is told what stands there before somebody was asked.
-            ("/proc/self/environ", Reason::NoApprover),
-            ("/proc/self/fd/0", Reason::NoApprover),
-            ("dir", Reason::IsDirectory),
-            (".", Reason::IsDirectory),
-            ("dir/", Reason::IsDirectory),
-            ("dir/a/", Reason::IsDirectory),
-            ("dir/a/.", Reason::IsDirectory),
-            ("none/", Reason::IsDirectory),
+            ("/proc/self/environ", ErrorReason::NoApprover),
+            ("/proc/self/fd/0", ErrorReason::NoApprover),
+            ("dir", ErrorReason::IsDirectory),
+            (".", ErrorReason::IsDirectory),
+            ("dir/", ErrorReason::IsDirectory),
+            ("dir/a/", ErrorReason::IsDirectory),
+            ("dir/a/.", ErrorReason::IsDirectory),
+            ("none/", ErrorReason::IsDirectory),
         ] {
             let error = host.err("Read", json!({"file_path": path}));
             assert_eq!(error.reason(), Some(reason), "{path}: {error}");
@@ -438,7 +444,7 @@ mod tests {
         let stop = tokio_util::sync::CancellationToken::new();
         stop.cancel();
         let report = host.call_until("Read", json!({"file_path": "a"}), &stop).await;
-        assert_eq!(report.outcome.unwrap_err().reason(), Some(Reason::Cancelled));
+        assert_eq!(report.outcome.unwrap_err().reason(), Some(ErrorReason::Cancelled));
     }
 
     #[test]
@@ -455,8 +461,8 @@ mod tests {
         fn check(args: Value, expected: &str) {
             let host = TestHost::new();
             let args: ReadArgs = serde_json::from_value(args).unwrap();
-            let plan = Read.plan(args, host.workspace()).unwrap();
-            assert_eq!(Read.describe(&plan).title, expected);
+            let plan = ReadTool.plan(args, host.workspace()).unwrap();
+            assert_eq!(ReadTool.describe(&plan).title, expected);
         }
         check(json!({"file_path": "src/a.rs"}), "Read `src/a.rs`");
         check(json!({"file_path": "a", "offset": 10, "limit": 5}), "Read `a` (lines 10-14)");
@@ -471,16 +477,22 @@ mod tests {
         host.ok("Read", json!({"file_path": "whole"}));
         host.ok("Read", json!({"file_path": "part", "limit": 1}));
         let freshness = |name: &str| {
-            let located = host.workspace().locate(name, LastLink::Follow).unwrap();
+            let located = host.workspace().locate(name, FinalLinkMode::Follow).unwrap();
             let now = host.snapshot(&located);
             host.session().seen().unwrap().freshness(located.path(), &now)
         };
-        assert_eq!((freshness("whole"), freshness("part")), (Freshness::Fresh, Freshness::Fresh));
+        assert_eq!(
+            (freshness("whole"), freshness("part")),
+            (FileFreshness::Fresh, FileFreshness::Fresh)
+        );
         // The same bytes written again: known to be the same only where all of them were seen.
         std::thread::sleep(Duration::from_millis(20));
         host.write("whole", b"a\nb\n");
         host.write("part", b"a\nb\n");
-        assert_eq!((freshness("whole"), freshness("part")), (Freshness::Fresh, Freshness::Stale));
+        assert_eq!(
+            (freshness("whole"), freshness("part")),
+            (FileFreshness::Fresh, FileFreshness::Stale)
+        );
         assert_eq!(TestHost::new().session().seen().map(|_| ()), None);
     }
 

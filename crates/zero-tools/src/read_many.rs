@@ -6,25 +6,25 @@ use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use zero_core::result::Rest;
+use zero_core::tool_result::RemainingLines;
 use zero_core::{
-    Category, Content, Display, Effect, Effects, Kind, Location, Reason, Risk, TargetPath,
-    TimeoutClass, ToolError,
+    Effect, Effects, ErrorReason, FileLocation, ResultDisplay, RiskLevel, TargetPath, TimeoutClass,
+    ToolCategory, ToolError, ToolKind, ToolResultPart,
 };
 use zero_runtime::{
-    About, Bound, CallContext, Description, Particulars, Tool, ToolReply, unsettled,
+    CallContext, CallDescription, Tool, ToolBound, ToolInfo, ToolNotes, ToolReply, failed_plan,
 };
-use zero_sandbox::Folder;
-use zero_sandbox::{LastLink, Located, Workspace};
+use zero_sandbox::FolderHandle;
+use zero_sandbox::{FinalLinkMode, ResolvedPath, Workspace};
 
-use crate::document::{Document, Nature};
 use crate::file_glob::FileGlob;
 use crate::file_page::{model_content, note, numbered, rest};
 use crate::file_path::locate_file;
-use crate::missing;
-use crate::paging::{LINE_CHARS_MAX, LINES_DEFAULT, Page, PageRequest};
-use crate::path_pattern::PATTERN_BYTES_MAX;
-use crate::walk::denied::Denied;
+use crate::paging::{LINE_CHARS_MAX, LINES_DEFAULT, TextPage, TextPageRequest};
+use crate::path_glob_set::PATTERN_BYTES_MAX;
+use crate::path_not_found;
+use crate::readable_file::{FileContentKind, ReadableFile};
+use crate::walk::denied_entries::DeniedEntries;
 
 /// Files read in one call.
 const FILES_MAX: usize = 100;
@@ -52,9 +52,9 @@ pub struct ReadManyArgs {
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct ReadManyOutput {
     /// The files that were read.
-    pub files: Vec<FileRead>,
+    pub files: Vec<ReadManyFile>,
     /// The files that were not.
-    pub skipped: Vec<FileSkipped>,
+    pub skipped: Vec<UnreadFile>,
     /// How many files were read.
     pub count: u64,
     /// How many files and folders the globs left out because reading them is denied, whether they
@@ -65,7 +65,7 @@ pub struct ReadManyOutput {
 
 /// A file that was read.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct FileRead {
+pub struct ReadManyFile {
     /// The file.
     pub file_path: String,
     /// The lines, each with its number in six columns and a tab.
@@ -76,7 +76,7 @@ pub struct FileRead {
 
 /// A file that was not read.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct FileSkipped {
+pub struct UnreadFile {
     /// The file, or the glob.
     pub file_path: String,
     /// Why.
@@ -85,17 +85,17 @@ pub struct FileSkipped {
 
 /// What one of the paths turned out to mean.
 #[derive(Debug)]
-enum Wanted {
-    File(Located),
+enum ReadTarget {
+    File(ResolvedPath),
     Glob(FileGlob),
     /// A path without a meaning: the others are read all the same. How far it leads is judged, for
     /// what is said of it tells what stands there.
-    Nothing(FileSkipped, Option<TargetPath>),
+    Nothing(UnreadFile, Option<TargetPath>),
 }
 
-impl Wanted {
+impl ReadTarget {
     fn settle(written: &str, workspace: &Workspace) -> Result<Self, ToolError> {
-        let located = locate_file(written, workspace, LastLink::Follow);
+        let located = locate_file(written, workspace, FinalLinkMode::Follow);
         if FileGlob::looks_like_one(written) {
             // `pages/[id].tsx` is a file where there is one.
             return match located {
@@ -106,8 +106,8 @@ impl Wanted {
         Ok(match located {
             Ok(file) => Self::File(file),
             Err(error) => {
-                let skipped = FileSkipped { file_path: written.to_owned(), reason: error.message };
-                Self::Nothing(skipped, unsettled::settle(written, workspace))
+                let skipped = UnreadFile { file_path: written.to_owned(), reason: error.message };
+                Self::Nothing(skipped, failed_plan::settle(written, workspace))
             }
         })
     }
@@ -124,66 +124,68 @@ impl Wanted {
 /// The paths, settled.
 #[derive(Debug)]
 pub struct ReadManyPlan {
-    wanted: Vec<Wanted>,
+    wanted: Vec<ReadTarget>,
 }
 
 /// Reads several files.
-pub struct ReadMany;
+pub struct ReadManyTool;
 
-impl Tool for ReadMany {
+impl Tool for ReadManyTool {
     type Args = ReadManyArgs;
     type Output = ReadManyOutput;
     type Plan = ReadManyPlan;
     const NAME: &'static str = "ReadMany";
 
-    fn about(&self) -> About {
-        About {
+    fn about(&self) -> ToolInfo {
+        ToolInfo {
             display_name: "Read several files",
-            category: Category::File,
-            kind: Kind::Read,
-            risk: Risk::Low,
+            category: ToolCategory::File,
+            kind: ToolKind::Read,
+            risk: RiskLevel::Low,
             timeout_class: TimeoutClass::Search,
             idempotent: true,
             fallback: None,
         }
     }
 
-    fn particulars(&self) -> Particulars {
-        Particulars::of("reads the files it names and those that its globs match").within([
-            Bound::count("files in a call", FILES_MAX),
-            Bound::lines("of each file", LINES_DEFAULT as usize),
-            Bound::characters("a line that is shown", LINE_CHARS_MAX),
-            Bound::bytes("a glob", PATTERN_BYTES_MAX),
+    fn particulars(&self) -> ToolNotes {
+        ToolNotes::of("reads the files it names and those that its globs match").within([
+            ToolBound::count("files in a call", FILES_MAX),
+            ToolBound::lines("of each file", LINES_DEFAULT as usize),
+            ToolBound::characters("a line that is shown", LINE_CHARS_MAX),
+            ToolBound::bytes("a glob", PATTERN_BYTES_MAX),
         ])
     }
 
     fn plan(&self, args: ReadManyArgs, workspace: &Workspace) -> Result<ReadManyPlan, ToolError> {
-        let settle = |written: &String| Wanted::settle(written, workspace);
+        let settle = |written: &String| ReadTarget::settle(written, workspace);
         Ok(ReadManyPlan { wanted: args.paths.iter().map(settle).collect::<Result<_, _>>()? })
     }
 
-    fn describe(&self, plan: &ReadManyPlan) -> Description {
+    fn describe(&self, plan: &ReadManyPlan) -> CallDescription {
         let names: Vec<String> =
             plan.wanted.iter().map(|wanted| format!("`{}`", wanted.name())).collect();
         let title = match names.len().saturating_sub(TITLE_NAMES_MAX) {
             0 => format!("Read {}", names.join(", ")),
             more => format!("Read {} and {more} more", names[..TITLE_NAMES_MAX].join(", ")),
         };
-        let location = |wanted: &Wanted| match wanted {
-            Wanted::File(file) => Some(Location { path: file.path().to_owned(), line: None }),
-            Wanted::Glob(_) | Wanted::Nothing(..) => None,
+        let location = |wanted: &ReadTarget| match wanted {
+            ReadTarget::File(file) => {
+                Some(FileLocation { path: file.path().to_owned(), line: None })
+            }
+            ReadTarget::Glob(_) | ReadTarget::Nothing(..) => None,
         };
-        Description { title, locations: plan.wanted.iter().filter_map(location).collect() }
+        CallDescription { title, locations: plan.wanted.iter().filter_map(location).collect() }
     }
 
     fn effects(&self, plan: &ReadManyPlan) -> Effects {
         let mut effects = Effects::new();
         for wanted in &plan.wanted {
             let effect = match wanted {
-                Wanted::File(file) => Effect::Read(file.target().clone()),
-                Wanted::Glob(glob) => Effect::Read(glob.root().target().clone()),
-                Wanted::Nothing(_, Some(path)) => Effect::Read(path.clone()),
-                Wanted::Nothing(_, None) => continue,
+                ReadTarget::File(file) => Effect::Read(file.target().clone()),
+                ReadTarget::Glob(glob) => Effect::Read(glob.root().target().clone()),
+                ReadTarget::Nothing(_, Some(path)) => Effect::Read(path.clone()),
+                ReadTarget::Nothing(_, None) => continue,
             };
             if !effects.contains(&effect) {
                 effects.push(effect);
@@ -198,11 +200,11 @@ impl Tool for ReadMany {
         cx: CallContext,
     ) -> Result<ToolReply<ReadManyOutput>, ToolError> {
         cx.blocking(move |cx| {
-            let mut gathered = Gathered::default();
+            let mut gathered = ReadCandidates::default();
             for wanted in &plan.wanted {
                 gathered.add(wanted, cx)?;
             }
-            let Gathered { files, mut skipped, denied, .. } = gathered;
+            let ReadCandidates { files, mut skipped, denied, .. } = gathered;
             let pages = read_all(&files, &mut skipped, cx)?;
             match pages.is_empty() {
                 true => Err(nothing_read(&skipped, &denied)),
@@ -215,44 +217,44 @@ impl Tool for ReadMany {
 
 /// The files that all the paths stand for, each once, in the order they were named.
 #[derive(Default)]
-struct Gathered {
-    files: Vec<Candidate>,
-    skipped: Vec<FileSkipped>,
+struct ReadCandidates {
+    files: Vec<ReadCandidate>,
+    skipped: Vec<UnreadFile>,
     known: HashSet<PathBuf>,
-    denied: Denied,
+    denied: DeniedEntries,
 }
 
 /// A file that is going to be read.
-struct Candidate {
+struct ReadCandidate {
     shown: String,
     /// Canonical.
     path: PathBuf,
     size: u64,
-    handle: Handle,
+    handle: CandidateHandle,
 }
 
 /// How a file is reached without resolving its name again.
-enum Handle {
-    Located(Located),
-    Beneath(Arc<Folder>, PathBuf),
+enum CandidateHandle {
+    Located(ResolvedPath),
+    Beneath(Arc<FolderHandle>, PathBuf),
 }
 
-impl Gathered {
-    fn add(&mut self, wanted: &Wanted, cx: &CallContext) -> Result<(), ToolError> {
+impl ReadCandidates {
+    fn add(&mut self, wanted: &ReadTarget, cx: &CallContext) -> Result<(), ToolError> {
         match wanted {
-            Wanted::File(file) => self.add_file(file),
-            Wanted::Glob(glob) => self.add_matches(glob, cx)?,
-            Wanted::Nothing(skipped, _) => self.skip(&skipped.file_path, &skipped.reason),
+            ReadTarget::File(file) => self.add_file(file),
+            ReadTarget::Glob(glob) => self.add_matches(glob, cx)?,
+            ReadTarget::Nothing(skipped, _) => self.skip(&skipped.file_path, &skipped.reason),
         }
         Ok(())
     }
 
     fn skip(&mut self, file_path: &str, reason: &str) {
-        let skipped = FileSkipped { file_path: file_path.to_owned(), reason: reason.to_owned() };
+        let skipped = UnreadFile { file_path: file_path.to_owned(), reason: reason.to_owned() };
         self.skipped.push(skipped);
     }
 
-    fn add_file(&mut self, file: &Located) {
+    fn add_file(&mut self, file: &ResolvedPath) {
         if !self.known.insert(file.path().to_owned()) {
             return;
         }
@@ -260,11 +262,11 @@ impl Gathered {
             return self
                 .skip(file.shown(), &format!("more than {FILES_MAX} files; read it by itself"));
         }
-        self.files.push(Candidate {
+        self.files.push(ReadCandidate {
             shown: file.shown().to_owned(),
             path: file.path().to_owned(),
             size: file.facts().ok().flatten().map_or(0, |facts| facts.size),
-            handle: Handle::Located(file.clone()),
+            handle: CandidateHandle::Located(file.clone()),
         });
     }
 
@@ -290,11 +292,11 @@ impl Gathered {
                 continue;
             }
             self.known.insert(path.clone());
-            self.files.push(Candidate {
+            self.files.push(ReadCandidate {
                 shown: cx.workspace().shown(&path),
                 size: folder.facts_beneath(&below).map_or(0, |facts| facts.size),
                 path,
-                handle: Handle::Beneath(Arc::clone(&folder), below),
+                handle: CandidateHandle::Beneath(Arc::clone(&folder), below),
             });
         }
         if left_out > 0 {
@@ -307,15 +309,17 @@ impl Gathered {
     }
 }
 
-impl Candidate {
-    fn open(&self, cx: &CallContext) -> Result<Document, ToolError> {
+impl ReadCandidate {
+    fn open(&self, cx: &CallContext) -> Result<ReadableFile, ToolError> {
         let file = match &self.handle {
-            Handle::Located(file) => missing::open_file(file, cx)?,
-            Handle::Beneath(folder, below) => folder
-                .open_beneath(below)
-                .ok_or_else(|| ToolError::not_found(Reason::Io, "it is gone or may not be read"))?,
+            CandidateHandle::Located(file) => path_not_found::open_file(file, cx)?,
+            CandidateHandle::Beneath(folder, below) => {
+                folder.open_beneath(below).ok_or_else(|| {
+                    ToolError::not_found(ErrorReason::Io, "it is gone or may not be read")
+                })?
+            }
         };
-        Document::new(file, &self.shown)
+        ReadableFile::new(file, &self.shown)
     }
 
     fn header(&self) -> String {
@@ -326,24 +330,24 @@ impl Candidate {
     fn read(&self, share: usize, cx: &CallContext) -> Result<FilePage, ToolError> {
         if share < SHARE_BYTES_MIN {
             let message = "no room is left in this answer; read it by itself";
-            return Err(ToolError::failed(Reason::TooLarge, message));
+            return Err(ToolError::failed(ErrorReason::TooLarge, message));
         }
         let bytes_max = share.saturating_sub(self.header().len());
         let document = self.open(cx)?;
         match document.nature() {
-            Nature::Text(encoding) => {
-                let request = PageRequest { first: 1, lines_max: LINES_DEFAULT, bytes_max };
+            FileContentKind::Text(encoding) => {
+                let request = TextPageRequest { first: 1, lines_max: LINES_DEFAULT, bytes_max };
                 let page = document.page(&self.path, encoding, request, cx)?;
                 let (rest, note) = (rest(&page, 1), note(&page, encoding));
                 let (file, header) = (self.shown.clone(), self.header());
                 Ok(FilePage { file, path: self.path.clone(), header, page, rest, note })
             }
-            Nature::Media(media) => Err(ToolError::invalid(
-                Reason::Binary,
+            FileContentKind::Media(media) => Err(ToolError::invalid(
+                ErrorReason::Binary,
                 format!("{}, {} bytes; look at it by itself", media.mime, self.size),
             )),
-            Nature::Binary(mime) => Err(ToolError::invalid(
-                Reason::Binary,
+            FileContentKind::Binary(mime) => Err(ToolError::invalid(
+                ErrorReason::Binary,
                 mime.map_or("binary".to_owned(), |mime| format!("binary ({mime})")),
             )),
         }
@@ -355,8 +359,8 @@ struct FilePage {
     file: String,
     path: PathBuf,
     header: String,
-    page: Page,
-    rest: Option<Rest>,
+    page: TextPage,
+    rest: Option<RemainingLines>,
     note: Option<String>,
 }
 
@@ -373,8 +377,8 @@ impl FilePage {
 /// Reads the files, smallest first: what those leave of their share goes to the larger ones. Pages
 /// and reasons come back in the order of the files.
 fn read_all(
-    files: &[Candidate],
-    skipped: &mut Vec<FileSkipped>,
+    files: &[ReadCandidate],
+    skipped: &mut Vec<UnreadFile>,
     cx: &CallContext,
 ) -> Result<Vec<FilePage>, ToolError> {
     let mut by_size: Vec<usize> = (0..files.len()).collect();
@@ -396,7 +400,7 @@ fn read_all(
         match outcome {
             Ok(page) => pages.push(page),
             Err(error) => skipped
-                .push(FileSkipped { file_path: files[index].shown.clone(), reason: error.message }),
+                .push(UnreadFile { file_path: files[index].shown.clone(), reason: error.message }),
         }
     }
     Ok(pages)
@@ -404,26 +408,26 @@ fn read_all(
 
 fn reply(
     pages: Vec<FilePage>,
-    skipped: Vec<FileSkipped>,
-    denied: &Denied,
+    skipped: Vec<UnreadFile>,
+    denied: &DeniedEntries,
 ) -> ToolReply<ReadManyOutput> {
     let mut content = Vec::with_capacity(pages.len() * 2 + 1);
     let mut files = Vec::with_capacity(pages.len());
     let mut locations = Vec::with_capacity(pages.len());
     for FilePage { file, path, header, page, rest, note } in pages {
-        files.push(FileRead {
+        files.push(ReadManyFile {
             file_path: file,
             content: numbered(&page, 1),
             total_lines: page.total_lines,
         });
-        locations.push(Location { path, line: None });
-        content.push(Content::Text(header));
+        locations.push(FileLocation { path, line: None });
+        content.push(ToolResultPart::Text(header));
         content.push(model_content(page, 1, rest, note));
     }
     if !skipped.is_empty() {
-        content.push(Content::Text(format!("Skipped:\n{}", list(&skipped))));
+        content.push(ToolResultPart::Text(format!("Skipped:\n{}", list(&skipped))));
     }
-    content.extend(denied.note().map(|note| Content::Text(format!("({note})"))));
+    content.extend(denied.note().map(|note| ToolResultPart::Text(format!("({note})"))));
     let count = files.len() as u64;
     let summary = match skipped.len() {
         0 => format!("Read {count} files"),
@@ -431,15 +435,15 @@ fn reply(
     };
     ToolReply {
         content,
-        display: Display::markdown(summary),
+        display: ResultDisplay::markdown(summary),
         output: ReadManyOutput { files, skipped, count, left_out: denied.count() },
         locations,
     }
 }
 
 /// One line each; a reason that names its file needs no other beginning.
-fn list(skipped: &[FileSkipped]) -> String {
-    let line = |FileSkipped { file_path, reason }: &FileSkipped| {
+fn list(skipped: &[UnreadFile]) -> String {
+    let line = |UnreadFile { file_path, reason }: &UnreadFile| {
         let name = format!("`{file_path}`");
         if reason.starts_with(&name) {
             format!("- {reason}")
@@ -450,10 +454,10 @@ fn list(skipped: &[FileSkipped]) -> String {
     skipped.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-fn nothing_read(skipped: &[FileSkipped], denied: &Denied) -> ToolError {
+fn nothing_read(skipped: &[UnreadFile], denied: &DeniedEntries) -> ToolError {
     let mut message = format!("none of the files could be read:\n{}", list(skipped));
     message.extend(denied.note().map(|note| format!("\n({note})")));
-    let error = ToolError::not_found(Reason::Io, message)
+    let error = ToolError::not_found(ErrorReason::Io, message)
         .with("skipped", serde_json::to_value(skipped).unwrap_or_default());
     match denied.count() {
         Some(count) => error.with("left_out", count),
@@ -464,10 +468,10 @@ fn nothing_read(skipped: &[FileSkipped], denied: &Denied) -> ToolError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::TestHost;
+    use crate::test_host::TestHost;
     use serde_json::{Value, json};
     use zero_core::ErrorType;
-    use zero_sandbox::LastLink;
+    use zero_sandbox::FinalLinkMode;
 
     fn host() -> TestHost {
         let host = TestHost::new().files(&[
@@ -546,9 +550,9 @@ mod tests {
             "none of the files could be read:\n- `none*`: no file matches\n- `src/data.bin`: binary"
         );
         let error = host().err("ReadMany", json!({"paths": ["notes.md", "src/[a"]}));
-        assert_eq!(error.reason(), Some(Reason::BadPattern));
+        assert_eq!(error.reason(), Some(ErrorReason::BadPattern));
         let error = host().err("ReadMany", json!({"paths": []}));
-        assert_eq!(error.reason(), Some(Reason::SchemaViolation));
+        assert_eq!(error.reason(), Some(ErrorReason::SchemaViolation));
     }
 
     #[test]
@@ -562,7 +566,7 @@ mod tests {
             .content
             .iter()
             .filter_map(|content| match content {
-                Content::Lines { rest, .. } => Some(rest.map(|rest| rest.next)),
+                ToolResultPart::Lines { rest, .. } => Some(rest.map(|rest| rest.next)),
                 _ => None,
             })
             .collect();
@@ -617,10 +621,10 @@ mod tests {
         let host = TestHost::with_session().files(&[("a", "1"), ("d/b", "2")]);
         host.ok("ReadMany", json!({"paths": ["a", "d/*"]}));
         for name in ["a", "d/b"] {
-            let located = host.workspace().locate(name, LastLink::Follow).unwrap();
+            let located = host.workspace().locate(name, FinalLinkMode::Follow).unwrap();
             let now = host.snapshot(&located);
             let freshness = host.session().seen().unwrap().freshness(located.path(), &now);
-            assert_eq!(freshness, zero_runtime::seen_files::Freshness::Fresh, "{name}");
+            assert_eq!(freshness, zero_runtime::seen_files::FileFreshness::Fresh, "{name}");
         }
     }
 
@@ -629,9 +633,9 @@ mod tests {
         let host = host();
         let args =
             ReadManyArgs { paths: ["a", "b", "src/*.rs", "d", "*.md"].map(str::to_owned).to_vec() };
-        let plan = ReadMany.plan(args, host.workspace()).unwrap();
-        assert_eq!(ReadMany.describe(&plan).title, "Read `a`, `b`, `src/*.rs` and 2 more");
-        let written: Vec<String> = ReadMany
+        let plan = ReadManyTool.plan(args, host.workspace()).unwrap();
+        assert_eq!(ReadManyTool.describe(&plan).title, "Read `a`, `b`, `src/*.rs` and 2 more");
+        let written: Vec<String> = ReadManyTool
             .effects(&plan)
             .iter()
             .map(|effect| host.workspace().shown(effect.path().unwrap().canonical()))

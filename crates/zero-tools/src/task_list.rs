@@ -4,11 +4,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use zero_core::event::PlanEntry;
 use zero_core::{
-    Category, Content, Display, Effect, Effects, Kind, Risk, TimeoutClass, ToolError, Violation,
+    Effect, Effects, ResultDisplay, RiskLevel, SchemaViolation, TimeoutClass, ToolCategory,
+    ToolError, ToolKind, ToolResultPart,
 };
-use zero_runtime::{About, Bound, Description, ToolReply};
+use zero_runtime::{CallDescription, ToolBound, ToolInfo, ToolReply};
 
-use crate::wording::{counted, one_line};
+use crate::text_format::{counted, one_line};
 
 /// Most steps of one list. Whoever has more has not yet found the steps.
 pub(crate) const STEPS_MAX: usize = 100;
@@ -18,10 +19,10 @@ pub(crate) const STEP_CHARS_MAX: usize = 500;
 const SHOWN_CHARS_MAX: usize = 60;
 
 /// Where a list stops.
-pub(crate) fn bounds() -> [Bound; 2] {
+pub(crate) fn bounds() -> [ToolBound; 2] {
     [
-        Bound::count("steps of a list", STEPS_MAX),
-        Bound::characters("a text of a step", STEP_CHARS_MAX),
+        ToolBound::count("steps of a list", STEPS_MAX),
+        ToolBound::characters("a text of a step", STEP_CHARS_MAX),
     ]
 }
 
@@ -29,7 +30,7 @@ pub(crate) fn bounds() -> [Bound; 2] {
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
-pub enum Status {
+pub enum StepStatus {
     /// Not begun.
     Pending,
     /// Being worked on.
@@ -42,7 +43,7 @@ pub enum Status {
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
-pub enum Priority {
+pub enum StepPriority {
     /// More than the others.
     High,
     /// As most do.
@@ -54,26 +55,26 @@ pub enum Priority {
 
 /// One step, and the fields of the input that its texts come from.
 #[derive(Debug)]
-pub(crate) struct Step {
+pub(crate) struct TaskStep {
     pub(crate) texts: Vec<(&'static str, String)>,
-    pub(crate) status: Status,
-    pub(crate) priority: Priority,
+    pub(crate) status: StepStatus,
+    pub(crate) priority: StepPriority,
 }
 
 /// What became of a list.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct Kept {
+pub struct TaskListOutput {
     /// Whether it is kept.
     pub success: bool,
 }
 
 /// What a tool says of itself that keeps such a list.
-pub(crate) fn about(display_name: &'static str) -> About {
-    About {
+pub(crate) fn about(display_name: &'static str) -> ToolInfo {
+    ToolInfo {
         display_name,
-        category: Category::Project,
-        kind: Kind::Think,
-        risk: Risk::Low,
+        category: ToolCategory::Project,
+        kind: ToolKind::Think,
+        risk: RiskLevel::Low,
         timeout_class: TimeoutClass::File,
         idempotent: true,
         fallback: None,
@@ -97,13 +98,13 @@ pub struct TaskList {
 impl TaskList {
     /// The list in the field `field` of an input. The first text of a step says what it is, the last
     /// what is said while it is worked on. An error names every entry that is wrong.
-    pub(crate) fn new(field: &str, steps: Vec<Step>) -> Result<Self, ToolError> {
+    pub(crate) fn new(field: &str, steps: Vec<TaskStep>) -> Result<Self, ToolError> {
         let wrong = violations(field, &steps);
         if !wrong.is_empty() {
             return Err(ToolError::from_violations(&wrong));
         }
-        let done = steps.iter().filter(|step| step.status == Status::Completed).count();
-        let current = steps.iter().find(|step| step.status == Status::InProgress);
+        let done = steps.iter().filter(|step| step.status == StepStatus::Completed).count();
+        let current = steps.iter().find(|step| step.status == StepStatus::InProgress);
         let now = current.and_then(|step| step.texts.last()).map(|(_, text)| one_line(text));
         let entries = steps.iter().map(entry).collect();
         Ok(Self { entries, now, done })
@@ -118,13 +119,13 @@ impl TaskList {
     }
 
     /// What keeping it does, for a person.
-    pub(crate) fn described(&self, what: &str) -> Description {
+    pub(crate) fn described(&self, what: &str) -> CallDescription {
         let title = format!("Update the {what} ({})", self.progress());
-        Description { title, locations: Vec::new() }
+        CallDescription { title, locations: Vec::new() }
     }
 
     /// What is said of the list that stands now.
-    pub(crate) fn reply(&self, what: &str) -> ToolReply<Kept> {
+    pub(crate) fn reply(&self, what: &str) -> ToolReply<TaskListOutput> {
         let mut text = match self.entries.is_empty() {
             true => format!("The {what} is empty now."),
             false => format!("The {what} is kept: {}.", self.progress()),
@@ -137,24 +138,24 @@ impl TaskList {
             None => {}
         }
         ToolReply {
-            content: vec![Content::Text(text)],
-            display: Display::Plan { entries: self.entries.clone() },
-            output: Kept { success: true },
+            content: vec![ToolResultPart::Text(text)],
+            display: ResultDisplay::Plan { entries: self.entries.clone() },
+            output: TaskListOutput { success: true },
             locations: Vec::new(),
         }
     }
 }
 
-fn entry(step: &Step) -> PlanEntry {
+fn entry(step: &TaskStep) -> PlanEntry {
     let priority = match step.priority {
-        Priority::High => "high",
-        Priority::Medium => "medium",
-        Priority::Low => "low",
+        StepPriority::High => "high",
+        StepPriority::Medium => "medium",
+        StepPriority::Low => "low",
     };
     let status = match step.status {
-        Status::Pending => "pending",
-        Status::InProgress => "in_progress",
-        Status::Completed => "completed",
+        StepStatus::Pending => "pending",
+        StepStatus::InProgress => "in_progress",
+        StepStatus::Completed => "completed",
     };
     PlanEntry {
         content: one_line(what(step)),
@@ -163,18 +164,18 @@ fn entry(step: &Step) -> PlanEntry {
     }
 }
 
-fn what(step: &Step) -> &str {
+fn what(step: &TaskStep) -> &str {
     step.texts.first().map_or("", |(_, text)| text.trim())
 }
 
-fn violations(field: &str, steps: &[Step]) -> Vec<Violation> {
+fn violations(field: &str, steps: &[TaskStep]) -> Vec<SchemaViolation> {
     let mut wrong = Vec::new();
     if steps.len() > STEPS_MAX {
         let expected = format!("at most {STEPS_MAX} entries");
-        wrong.push(Violation::new(format!("/{field}"), expected, steps.len().to_string()));
+        wrong.push(SchemaViolation::new(format!("/{field}"), expected, steps.len().to_string()));
         return wrong;
     }
-    let mut current: Option<(usize, &Step)> = None;
+    let mut current: Option<(usize, &TaskStep)> = None;
     for (at, step) in steps.iter().enumerate() {
         for (name, text) in &step.texts {
             let chars = text.chars().count();
@@ -184,19 +185,19 @@ fn violations(field: &str, steps: &[Step]) -> Vec<Violation> {
                 () => continue,
             };
             let expected = format!("a text of 1 to {STEP_CHARS_MAX} characters");
-            wrong.push(Violation::new(format!("/{field}/{at}/{name}"), expected, found));
+            wrong.push(SchemaViolation::new(format!("/{field}/{at}/{name}"), expected, found));
         }
         match current {
-            Some((first, other)) if step.status == Status::InProgress => {
+            Some((first, other)) if step.status == StepStatus::InProgress => {
                 let shown: String = what(other).chars().take(SHOWN_CHARS_MAX).collect();
                 let expected = format!(
                     "`pending` or `completed`, since entry {first} ({}) is in progress and only one may be",
-                    zero_core::shown::quoted(&shown)
+                    zero_core::sanitize::quoted(&shown)
                 );
                 let pointer = format!("/{field}/{at}/status");
-                wrong.push(Violation::new(pointer, expected, "`in_progress`"));
+                wrong.push(SchemaViolation::new(pointer, expected, "`in_progress`"));
             }
-            None if step.status == Status::InProgress => current = Some((at, step)),
+            None if step.status == StepStatus::InProgress => current = Some((at, step)),
             _ => {}
         }
     }

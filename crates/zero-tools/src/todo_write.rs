@@ -5,10 +5,10 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use zero_core::{Effects, ToolError};
-use zero_runtime::{About, CallContext, Description, Particulars, Tool, ToolReply};
+use zero_runtime::{CallContext, CallDescription, Tool, ToolInfo, ToolNotes, ToolReply};
 use zero_sandbox::Workspace;
 
-use crate::task_list::{self, Kept, Priority, Status, Step, TaskList};
+use crate::task_list::{self, StepPriority, StepStatus, TaskList, TaskListOutput, TaskStep};
 
 /// Keeps your task list and shows it to the person. Use it for work of three steps or more, or when
 /// the person names several things to do; for less just do it. Write the whole list every time: it
@@ -20,43 +20,43 @@ use crate::task_list::{self, Kept, Priority, Status, Step, TaskList};
 pub struct TodoWriteArgs {
     /// The whole list, in the order of the work; at most 100 entries, at most one `in_progress`. An
     /// empty list clears it.
-    todos: Vec<Todo>,
+    todos: Vec<TodoItem>,
 }
 
 /// One thing to do.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 #[schemars(inline)]
-pub struct Todo {
+pub struct TodoItem {
     /// What is to be done, as an order: `Add unit tests`.
     content: String,
     /// How far it is.
-    status: Status,
+    status: StepStatus,
     /// The same while it is done: `Adding unit tests`.
     active_form: String,
     /// How much it matters; `medium` when absent.
-    priority: Option<Priority>,
+    priority: Option<StepPriority>,
 }
 
 /// Keeps the task list.
-pub struct TodoWrite;
+pub struct TodoWriteTool;
 
-impl Tool for TodoWrite {
+impl Tool for TodoWriteTool {
     type Args = TodoWriteArgs;
-    type Output = Kept;
+    type Output = TaskListOutput;
     type Plan = TaskList;
     const NAME: &'static str = "TodoWrite";
 
-    fn about(&self) -> About {
+    fn about(&self) -> ToolInfo {
         task_list::about("Update the task list")
     }
 
-    fn particulars(&self) -> Particulars {
-        Particulars::of("replaces the task list of the session").within(task_list::bounds())
+    fn particulars(&self) -> ToolNotes {
+        ToolNotes::of("replaces the task list of the session").within(task_list::bounds())
     }
 
     fn plan(&self, args: TodoWriteArgs, _workspace: &Workspace) -> Result<TaskList, ToolError> {
-        let step = |todo: Todo| Step {
+        let step = |todo: TodoItem| TaskStep {
             texts: vec![("content", todo.content), ("activeForm", todo.active_form)],
             status: todo.status,
             priority: todo.priority.unwrap_or_default(),
@@ -64,7 +64,7 @@ impl Tool for TodoWrite {
         TaskList::new("todos", args.todos.into_iter().map(step).collect())
     }
 
-    fn describe(&self, list: &TaskList) -> Description {
+    fn describe(&self, list: &TaskList) -> CallDescription {
         list.described("task list")
     }
 
@@ -76,7 +76,7 @@ impl Tool for TodoWrite {
         &self,
         list: Arc<TaskList>,
         _cx: CallContext,
-    ) -> Result<ToolReply<Kept>, ToolError> {
+    ) -> Result<ToolReply<TaskListOutput>, ToolError> {
         Ok(list.reply("task list"))
     }
 }
@@ -84,9 +84,9 @@ impl Tool for TodoWrite {
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
-    use zero_core::Display;
+    use zero_core::ResultDisplay;
 
-    use crate::testing::TestHost;
+    use crate::test_host::TestHost;
 
     fn todo(content: &str, status: &str) -> Value {
         json!({"content": content, "status": status, "activeForm": format!("Doing {content}")})
@@ -110,7 +110,9 @@ mod tests {
         ]);
         let result = host.ok("TodoWrite", json!({ "todos": todos }));
         assert_eq!(result.structured, json!({"success": true}));
-        let Display::Plan { entries } = &result.display else { panic!("{:?}", result.display) };
+        let ResultDisplay::Plan { entries } = &result.display else {
+            panic!("{:?}", result.display)
+        };
         let shown: Vec<String> = entries
             .iter()
             .map(|entry| format!("{} {} {}", entry.content, entry.status, entry.priority))

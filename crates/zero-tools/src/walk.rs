@@ -4,11 +4,11 @@
 //! and in the folders above, hidden files, links, and always `.git`; and besides, what a rule denies
 //! to be read. The walk goes by name, so it
 //! may be shown names that a racing rename put there; what a visitor opens, it opens beneath the
-//! [`Folder`]'s handle, where no rename or link can lead it elsewhere.
+//! [`FolderHandle`]'s handle, where no rename or link can lead it elsewhere.
 
-pub(crate) mod bases;
-pub(crate) mod denied;
+pub(crate) mod denied_entries;
 pub(crate) mod ignore_files;
+pub(crate) mod search_roots;
 
 use std::ffi::OsStr;
 use std::num::NonZero;
@@ -20,11 +20,11 @@ use ignore::types::Types;
 use ignore::{DirEntry, WalkBuilder, WalkState};
 use zero_core::ToolError;
 use zero_runtime::CallContext;
-use zero_sandbox::Folder;
+use zero_sandbox::FolderHandle;
 
-use crate::path_pattern::PathPattern;
-use denied::{Denied, ReadFilter};
-use ignore_files::LeftOut;
+use crate::path_glob_set::PathGlobSet;
+use denied_entries::{DeniedEntries, ReadFilter};
+use ignore_files::SkippedFolders;
 
 /// Most threads of one walk; more only wait for each other.
 const THREADS_MAX: usize = 12;
@@ -35,17 +35,17 @@ const ENTRIES_PER_LOOK: u64 = 32;
 const ENTRIES_PER_PROGRESS: u64 = 10_000;
 
 /// What one thread of a walk does with the files it meets.
-pub(crate) trait Visitor: Send {
+pub(crate) trait FileVisitor: Send {
     /// Called for each ordinary file, with its path below the base.
     fn file(&mut self, relative: &Path);
 }
 
 /// Decides by its path below the base whether a folder is entered, or a file visited.
-pub(crate) type Enter = Box<dyn Fn(&Path, Entry) -> bool + Send + Sync>;
+pub(crate) type WalkEntryFilter = Box<dyn Fn(&Path, WalkEntryKind) -> bool + Send + Sync>;
 
-/// What [`Enter`] decides about.
+/// What [`WalkEntryFilter`] decides about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Entry {
+pub(crate) enum WalkEntryKind {
     /// A folder.
     Folder,
     /// Anything else.
@@ -54,7 +54,7 @@ pub(crate) enum Entry {
 
 /// Which files beneath a folder are met.
 #[derive(Default)]
-pub(crate) struct Walk {
+pub(crate) struct FileWalk {
     /// Also hidden ones.
     pub(crate) hidden: bool,
     /// Only these types.
@@ -62,31 +62,33 @@ pub(crate) struct Walk {
     /// Only so many components below the base.
     pub(crate) depth_max: Option<usize>,
     /// Only where this agrees.
-    pub(crate) enter: Option<Enter>,
+    pub(crate) enter: Option<WalkEntryFilter>,
     /// Not this folder below the base, for another walk is about it.
     pub(crate) without: Option<PathBuf>,
 }
 
 /// What a walk gives back.
-pub(crate) struct Walked<V> {
+pub(crate) struct WalkResult<V> {
     /// The visitors, with what they made of the files.
     pub(crate) visitors: Vec<V>,
     /// The folders that were not entered.
-    pub(crate) left_out: LeftOut,
+    pub(crate) left_out: SkippedFolders,
     /// What may not be read.
-    pub(crate) denied: Denied,
+    pub(crate) denied: DeniedEntries,
 }
 
-impl Walk {
+impl FileWalk {
     /// A walk of no more than the folders a match can lie in.
-    pub(crate) fn for_pattern(pattern: &PathPattern) -> Self {
+    pub(crate) fn for_pattern(pattern: &PathGlobSet) -> Self {
         let common = pattern.common_folder();
         Self {
             hidden: pattern.names_hidden(),
             depth_max: pattern.depth_max(),
             enter: (!common.as_os_str().is_empty()).then(|| {
                 Box::new(move |path: &Path, entry| {
-                    entry == Entry::File || path.starts_with(&common) || common.starts_with(path)
+                    entry == WalkEntryKind::File
+                        || path.starts_with(&common)
+                        || common.starts_with(path)
                 }) as _
             }),
             ..Self::default()
@@ -95,25 +97,25 @@ impl Walk {
 
     /// Shows each file beneath `base`, which the caller wrote as `written`, to one of several
     /// visitors and hands the visitors back.
-    pub(crate) fn run<V: Visitor>(
+    pub(crate) fn run<V: FileVisitor>(
         self,
-        base: &Folder,
+        base: &FolderHandle,
         written: &str,
         cx: &CallContext,
         visitor: impl Fn() -> V,
-    ) -> Result<Walked<V>, ToolError> {
+    ) -> Result<WalkResult<V>, ToolError> {
         if let Some(file) = ignore_files::unreadable_from(base) {
-            let mut left_out = LeftOut::default();
+            let mut left_out = SkippedFolders::default();
             left_out.add(base.path().join(file));
-            return Ok(Walked { visitors: vec![], left_out, denied: Denied::default() });
+            return Ok(WalkResult { visitors: vec![], left_out, denied: DeniedEntries::default() });
         }
-        let below = Below::new(base.path());
-        let left_out = Arc::new(Mutex::new(LeftOut::default()));
+        let below = BasePrefix::new(base.path());
+        let left_out = Arc::new(Mutex::new(SkippedFolders::default()));
         let reads = ReadFilter::new(written, base.path(), cx).map(Arc::new);
         let walk = self.builder(base, Arc::clone(&left_out), reads.clone());
         let finished = Mutex::new(Vec::new());
         walk.build_parallel().run(|| {
-            let mut hand = Hand { visitor: Some(visitor()), finished: &finished };
+            let mut hand = VisitorReturnGuard { visitor: Some(visitor()), finished: &finished };
             let mut met = 0_u64;
             Box::new(move |entry| {
                 met += 1;
@@ -138,16 +140,16 @@ impl Walk {
         let left_out =
             std::mem::take(&mut *left_out.lock().unwrap_or_else(PoisonError::into_inner));
         let visitors = finished.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let denied = reads.map_or_else(Denied::default, |reads| reads.take_denied());
-        Ok(Walked { visitors, left_out, denied })
+        let denied = reads.map_or_else(DeniedEntries::default, |reads| reads.take_denied());
+        Ok(WalkResult { visitors, left_out, denied })
     }
 
     /// The crate's walk; the folders it does not enter are counted in `left_out`, and what may not
     /// be read by `reads`.
     fn builder(
         self,
-        base: &Folder,
-        left_out: Arc<Mutex<LeftOut>>,
+        base: &FolderHandle,
+        left_out: Arc<Mutex<SkippedFolders>>,
         reads: Option<Arc<ReadFilter>>,
     ) -> WalkBuilder {
         let mut walk = WalkBuilder::new(base.path());
@@ -158,7 +160,7 @@ impl Walk {
         if let Some(types) = &self.types {
             walk.types(types.clone());
         }
-        let below = Below::new(base.path());
+        let below = BasePrefix::new(base.path());
         let base = base.clone();
         walk.filter_entry(move |entry| {
             let (path, kind) = (below.of(entry.path()), kind_of(entry));
@@ -167,8 +169,8 @@ impl Walk {
             }
             // The crate reads a folder's ignore files as soon as it is let in.
             let unreadable = match kind {
-                Entry::File => None,
-                Entry::Folder => ignore_files::unreadable_in(&base, path),
+                WalkEntryKind::File => None,
+                WalkEntryKind::Folder => ignore_files::unreadable_in(&base, path),
             };
             let Some(file) = unreadable else { return true };
             left_out.lock().unwrap_or_else(PoisonError::into_inner).add(base.path().join(file));
@@ -182,13 +184,13 @@ impl Walk {
         &self,
         path: &Path,
         entry: &DirEntry,
-        kind: Entry,
+        kind: WalkEntryKind,
         reads: Option<&ReadFilter>,
     ) -> bool {
         // Links and devices are never visited, so there is nothing to leave out.
         let is_visited = entry.file_type().is_some_and(|kind| kind.is_file() || kind.is_dir());
         // What lies in a folder at the greatest depth lies too deep.
-        let is_too_deep = kind == Entry::Folder && self.depth_max == Some(entry.depth());
+        let is_too_deep = kind == WalkEntryKind::Folder && self.depth_max == Some(entry.depth());
         entry.file_name() != ".git"
             && !is_too_deep
             && self.without.as_deref() != Some(path)
@@ -199,12 +201,12 @@ impl Walk {
 }
 
 /// Hands a thread's visitor back when the thread is done with it.
-struct Hand<'a, V> {
+struct VisitorReturnGuard<'a, V> {
     visitor: Option<V>,
     finished: &'a Mutex<Vec<V>>,
 }
 
-impl<V> Drop for Hand<'_, V> {
+impl<V> Drop for VisitorReturnGuard<'_, V> {
     fn drop(&mut self) {
         self.finished.lock().unwrap_or_else(PoisonError::into_inner).extend(self.visitor.take());
     }
@@ -212,11 +214,11 @@ impl<V> Drop for Hand<'_, V> {
 
 /// Cuts a base off the paths below it; they all start with it, so nothing is compared.
 #[derive(Clone, Copy)]
-struct Below {
+struct BasePrefix {
     prefix_bytes: usize,
 }
 
-impl Below {
+impl BasePrefix {
     fn new(base: &Path) -> Self {
         let base = base.as_os_str().as_bytes();
         Self { prefix_bytes: base.len() + usize::from(!base.ends_with(b"/")) }
@@ -228,10 +230,10 @@ impl Below {
     }
 }
 
-fn kind_of(entry: &DirEntry) -> Entry {
+fn kind_of(entry: &DirEntry) -> WalkEntryKind {
     match entry.file_type() {
-        Some(kind) if kind.is_dir() => Entry::Folder,
-        _ => Entry::File,
+        Some(kind) if kind.is_dir() => WalkEntryKind::Folder,
+        _ => WalkEntryKind::File,
     }
 }
 

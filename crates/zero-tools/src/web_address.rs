@@ -1,7 +1,7 @@
 //! Addresses of the web, as callers write them.
 
 use url::Url;
-use zero_core::{Effect, Reason, ToolError};
+use zero_core::{Effect, ErrorReason, ToolError};
 
 /// Longest address, in bytes.
 pub(crate) const BYTES_MAX: usize = 8 * 1024;
@@ -15,7 +15,7 @@ pub(crate) struct WebAddress {
 impl WebAddress {
     /// Reads an address: http or https, with a host, and without a password in it.
     pub(crate) fn parse(written: &str) -> Result<Self, ToolError> {
-        let wrong = |why: String| ToolError::invalid(Reason::BadPath, format!("`url` {why}"));
+        let wrong = |why: String| ToolError::invalid(ErrorReason::BadPath, format!("`url` {why}"));
         if written.len() > BYTES_MAX {
             return Err(wrong(format!("has more than {BYTES_MAX} bytes")));
         }

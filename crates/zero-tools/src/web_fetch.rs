@@ -1,11 +1,11 @@
 //! WebFetch: what a page of the web says.
 
-mod cache;
 mod charset;
 mod html;
-mod page;
+mod page_cache;
+mod page_selection;
 mod pdf;
-mod relevant;
+mod web_page;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,17 +16,19 @@ use http::{HeaderMap, HeaderValue, Method};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use zero_core::{
-    Category, Content, Display, Effects, ErrorType, Kind, Reason, Risk, TimeoutClass, ToolError,
-    shown,
+    Effects, ErrorReason, ErrorType, ResultDisplay, RiskLevel, TimeoutClass, ToolCategory,
+    ToolError, ToolKind, ToolResultPart, sanitize,
 };
-use zero_runtime::web::{BodyLimits, Fetched, Outgoing, Redirects, WebError};
-use zero_runtime::{About, Bound, CallContext, Description, Particulars, Reading, Tool, ToolReply};
+use zero_runtime::web::{BodyLimits, OutgoingRequest, RedirectPolicy, WebError, WebResponse};
+use zero_runtime::{
+    CallContext, CallDescription, ReadingRequest, Tool, ToolBound, ToolInfo, ToolNotes, ToolReply,
+};
 use zero_sandbox::Workspace;
 
-use self::cache::Cache;
-use self::page::Page;
-use self::relevant::{Chosen, LeftOut};
-use crate::untrusted;
+use self::page_cache::WebPageCache;
+use self::page_selection::{OmittedSections, PageSelection};
+use self::web_page::WebPage;
+use crate::untrusted_text;
 use crate::web_address::{self, WebAddress};
 
 /// Most that is read of a page, in bytes, whatever it is.
@@ -47,7 +49,7 @@ const ACCEPTED: HeaderValue = HeaderValue::from_static(
 
 /// The bounds of a fetch.
 #[derive(Clone, Copy, Debug)]
-pub struct FetchLimits {
+pub struct WebFetchLimits {
     /// Largest page, in bytes, unpacked.
     pub page_bytes_max: usize,
     /// How long connecting may take.
@@ -62,7 +64,7 @@ pub struct FetchLimits {
     pub reading_time: Duration,
 }
 
-impl Default for FetchLimits {
+impl Default for WebFetchLimits {
     fn default() -> Self {
         Self {
             page_bytes_max: 10 * 1024 * 1024,
@@ -108,39 +110,39 @@ pub struct WebFetchPlan {
 
 /// Fetches pages. Those that were fetched a moment ago are kept.
 #[derive(Default)]
-pub struct WebFetch {
-    cache: Cache,
-    limits: FetchLimits,
+pub struct WebFetchTool {
+    cache: WebPageCache,
+    limits: WebFetchLimits,
 }
 
-impl WebFetch {
+impl WebFetchTool {
     /// The same with other bounds.
-    pub fn within(limits: FetchLimits) -> Self {
+    pub fn within(limits: WebFetchLimits) -> Self {
         Self { limits, ..Self::default() }
     }
 }
 
-impl Tool for WebFetch {
+impl Tool for WebFetchTool {
     type Args = WebFetchArgs;
     type Output = WebFetchOutput;
     type Plan = WebFetchPlan;
     const NAME: &'static str = "WebFetch";
 
-    fn about(&self) -> About {
-        About {
+    fn about(&self) -> ToolInfo {
+        ToolInfo {
             display_name: "Fetch page",
-            category: Category::Network,
-            kind: Kind::Fetch,
-            risk: Risk::Medium,
+            category: ToolCategory::Network,
+            kind: ToolKind::Fetch,
+            risk: RiskLevel::Medium,
             timeout_class: TimeoutClass::Search,
             idempotent: true,
             fallback: None,
         }
     }
 
-    fn particulars(&self) -> Particulars {
+    fn particulars(&self) -> ToolNotes {
         let effects = "connects to the host of the address, to get the page; a host that is not allowed is asked about, and an address inside the machine or its network refused";
-        let FetchLimits {
+        let WebFetchLimits {
             page_bytes_max,
             connect_time,
             head_time,
@@ -148,25 +150,25 @@ impl Tool for WebFetch {
             body_time,
             reading_time,
         } = self.limits;
-        Particulars::of(effects).within([
-            Bound::bytes("the address", web_address::BYTES_MAX),
-            Bound::bytes("`prompt`", PROMPT_BYTES_MAX),
-            Bound::bytes("a page, unpacked", page_bytes_max),
-            Bound::bytes("text that is read of it", TEXT_BYTES_MAX),
-            Bound::bytes("what is shown of it", CHOSEN_BYTES_MAX),
-            Bound::count("pages of a PDF", pdf::PAGES_MAX),
-            Bound::count(
+        ToolNotes::of(effects).within([
+            ToolBound::bytes("the address", web_address::BYTES_MAX),
+            ToolBound::bytes("`prompt`", PROMPT_BYTES_MAX),
+            ToolBound::bytes("a page, unpacked", page_bytes_max),
+            ToolBound::bytes("text that is read of it", TEXT_BYTES_MAX),
+            ToolBound::bytes("what is shown of it", CHOSEN_BYTES_MAX),
+            ToolBound::count("pages of a PDF", pdf::PAGES_MAX),
+            ToolBound::count(
                 "redirects that are followed, all on the same host",
-                Redirects::SameHost.most(),
+                RedirectPolicy::SameHost.most(),
             ),
-            Bound::time("connecting", connect_time),
-            Bound::time("the head of the answer", head_time),
-            Bound::time("a body without a byte", idle_time),
-            Bound::time("a body in all", body_time),
-            Bound::time("a model that reads it", reading_time),
-            Bound::time("a page is kept for the next call", cache::AGE_MAX),
-            Bound::count("pages that are kept", cache::PAGES_MAX),
-            Bound::bytes("text that is kept", cache::BYTES_MAX),
+            ToolBound::time("connecting", connect_time),
+            ToolBound::time("the head of the answer", head_time),
+            ToolBound::time("a body without a byte", idle_time),
+            ToolBound::time("a body in all", body_time),
+            ToolBound::time("a model that reads it", reading_time),
+            ToolBound::time("a page is kept for the next call", page_cache::AGE_MAX),
+            ToolBound::count("pages that are kept", page_cache::PAGES_MAX),
+            ToolBound::bytes("text that is kept", page_cache::BYTES_MAX),
         ])
     }
 
@@ -174,14 +176,14 @@ impl Tool for WebFetch {
         let WebFetchArgs { url, prompt } = args;
         if prompt.len() > PROMPT_BYTES_MAX {
             let message = format!("`prompt` has more than {PROMPT_BYTES_MAX} bytes; ask less");
-            return Err(ToolError::invalid(Reason::TooLarge, message));
+            return Err(ToolError::invalid(ErrorReason::TooLarge, message));
         }
         Ok(WebFetchPlan { address: WebAddress::parse(&url)?, prompt })
     }
 
-    fn describe(&self, plan: &WebFetchPlan) -> Description {
-        let title = format!("Fetch {}", shown::quoted(plan.address.url().as_str()));
-        Description { title, locations: Vec::new() }
+    fn describe(&self, plan: &WebFetchPlan) -> CallDescription {
+        let title = format!("Fetch {}", sanitize::quoted(plan.address.url().as_str()));
+        CallDescription { title, locations: Vec::new() }
     }
 
     fn effects(&self, plan: &WebFetchPlan) -> Effects {
@@ -193,9 +195,9 @@ impl Tool for WebFetch {
     }
 
     /// All of the address, and what it is wanted for.
-    fn preview(&self, plan: &WebFetchPlan, _cx: &CallContext) -> Option<Display> {
-        let url = shown::block(plan.address.url().as_str(), "");
-        Some(Display::markdown(format!("{url}\n{}", shown::block(&plan.prompt, ""))))
+    fn preview(&self, plan: &WebFetchPlan, _cx: &CallContext) -> Option<ResultDisplay> {
+        let url = sanitize::block(plan.address.url().as_str(), "");
+        Some(ResultDisplay::markdown(format!("{url}\n{}", sanitize::block(&plan.prompt, ""))))
     }
 
     async fn run(
@@ -218,7 +220,7 @@ impl Tool for WebFetch {
         if !fetched.status.is_success() {
             return Err(refused(&fetched));
         }
-        let page = Arc::new(cx.blocking(move |_| page::read(&fetched)).await?);
+        let page = Arc::new(cx.blocking(move |_| web_page::read(&fetched)).await?);
         self.cache.put(policy, url.as_str(), &page);
         self.answer(page, false, &plan.prompt, &cx).await
     }
@@ -226,18 +228,19 @@ impl Tool for WebFetch {
 
 async fn fetch(
     address: &WebAddress,
-    limits: &FetchLimits,
+    limits: &WebFetchLimits,
     cx: &CallContext,
-) -> Result<Fetched, ToolError> {
-    let FetchLimits { page_bytes_max, connect_time, head_time, idle_time, body_time, .. } = *limits;
+) -> Result<WebResponse, ToolError> {
+    let WebFetchLimits { page_bytes_max, connect_time, head_time, idle_time, body_time, .. } =
+        *limits;
     let mut headers = HeaderMap::new();
     headers.insert(ACCEPT, ACCEPTED);
-    let outgoing = Outgoing {
+    let outgoing = OutgoingRequest {
         method: Method::GET,
         url: address.url().clone(),
         headers,
         body: Bytes::new(),
-        redirects: Redirects::SameHost,
+        redirects: RedirectPolicy::SameHost,
         head_time,
     };
     let limits = BodyLimits { bytes_max: page_bytes_max, idle: idle_time, whole: body_time };
@@ -253,25 +256,25 @@ pub(crate) fn plain_text(html: &str) -> String {
 /// Why nothing came, as a tool says it.
 pub(crate) fn failed(error: &WebError) -> ToolError {
     let (error_type, reason) = match error {
-        WebError::Refused(_) => (ErrorType::PermissionDenied, Reason::Denied),
-        WebError::TimedOut { .. } => (ErrorType::Timeout, Reason::Deadline),
-        WebError::TooLarge { .. } => (ErrorType::ExecutionFailed, Reason::TooLarge),
+        WebError::Refused(_) => (ErrorType::PermissionDenied, ErrorReason::Denied),
+        WebError::TimedOut { .. } => (ErrorType::Timeout, ErrorReason::Deadline),
+        WebError::TooLarge { .. } => (ErrorType::ExecutionFailed, ErrorReason::TooLarge),
         WebError::Connect { .. } | WebError::Broken { .. } => {
-            (ErrorType::ExecutionFailed, Reason::ServerUnavailable)
+            (ErrorType::ExecutionFailed, ErrorReason::ServerUnavailable)
         }
         WebError::Client { .. } | WebError::Unusable { .. } | WebError::Redirect { .. } => {
-            (ErrorType::ExecutionFailed, Reason::RemoteFailure)
+            (ErrorType::ExecutionFailed, ErrorReason::RemoteFailure)
         }
     };
     ToolError::new(error_type, reason, error.to_string())
 }
 
 /// An answer that is none.
-fn refused(fetched: &Fetched) -> ToolError {
+fn refused(fetched: &WebResponse) -> ToolError {
     let status = fetched.status;
     let said = zero_runtime::web::shortened(&fetched.body)
         .filter(|said| !said.starts_with('<'))
-        .map_or_else(String::new, |said| format!("; {}", untrusted::said(&said)));
+        .map_or_else(String::new, |said| format!("; {}", untrusted_text::said(&said)));
     let advice = match status.as_u16() {
         401 | 403 => "; the page wants a login or does not want to be fetched: try another source",
         404 | 410 => "; check the address, or look for it with WebSearch",
@@ -283,41 +286,42 @@ fn refused(fetched: &Fetched) -> ToolError {
         _ => ErrorType::ExecutionFailed,
     };
     let message = format!("the server answered HTTP {status}{said}{advice}");
-    ToolError::new(kind, Reason::RemoteFailure, message).with("status", status.as_u16())
+    ToolError::new(kind, ErrorReason::RemoteFailure, message).with("status", status.as_u16())
 }
 
 /// The page has moved to another origin. Whether to go there is for whoever asked, and judged anew.
 fn moved(from: &str, to: &str, cx: &CallContext) -> ToolReply<WebFetchOutput> {
     let content = format!("{from} redirects to another origin, which was not followed: {to}");
-    let text = untrusted::marked(&shown::line(from), &shown::harmless(&content), cx.call());
+    let text =
+        untrusted_text::marked(&sanitize::line(from), &sanitize::harmless(&content), cx.call());
     let text = format!("{text}\n(To read it, call this tool again with that address.)");
     ToolReply {
-        content: vec![Content::Text(text.clone())],
-        display: Display::markdown(format!("redirects to {}", shown::quoted(to))),
+        content: vec![ToolResultPart::Text(text.clone())],
+        display: ResultDisplay::markdown(format!("redirects to {}", sanitize::quoted(to))),
         output: WebFetchOutput { content: text, redirect: Some(to.to_owned()) },
         locations: Vec::new(),
     }
 }
 
 /// What is told of a page.
-struct Told {
+struct PageExcerpt {
     content: String,
     /// Headings of what is not told.
     other_parts: Vec<String>,
     notes: Vec<String>,
 }
 
-impl WebFetch {
+impl WebFetchTool {
     async fn answer(
         &self,
-        page: Arc<Page>,
+        page: Arc<WebPage>,
         cached: bool,
         prompt: &str,
         cx: &CallContext,
     ) -> Result<ToolReply<WebFetchOutput>, ToolError> {
         let told = told(&page, prompt, self.limits.reading_time, cx).await?;
         let mut theirs = match &page.title {
-            Some(title) => format!("Title: {}\n\n", shown::line(title)),
+            Some(title) => format!("Title: {}\n\n", sanitize::line(title)),
             None => String::new(),
         };
         theirs.push_str(if told.content.is_empty() {
@@ -326,20 +330,20 @@ impl WebFetch {
             &told.content
         });
         if !told.other_parts.is_empty() {
-            let others = shown::shortened(&told.other_parts.join("; "), OTHER_PARTS_CHARS_MAX);
+            let others = sanitize::shortened(&told.other_parts.join("; "), OTHER_PARTS_CHARS_MAX);
             theirs.push_str(&format!("\n\nOther parts of the page: {others}"));
         }
-        let mut text = untrusted::marked(&shown::line(&page.url), &theirs, cx.call());
+        let mut text = untrusted_text::marked(&sanitize::line(&page.url), &theirs, cx.call());
         let kept = cached.then(|| "fetched within the last 15 minutes".to_owned());
         for note in page.note.iter().chain(&told.notes).chain(&kept) {
             text.push_str(&format!("\n({note})"));
         }
         let title = page.title.as_deref().unwrap_or(&page.url);
         let bytes = zero_core::ByteSize::bytes(page.text.len() as u64);
-        let display = format!("{}: {bytes} of {}", shown::quoted(title), page.content_type);
+        let display = format!("{}: {bytes} of {}", sanitize::quoted(title), page.content_type);
         Ok(ToolReply {
-            content: vec![Content::Text(text.clone())],
-            display: Display::markdown(display),
+            content: vec![ToolResultPart::Text(text.clone())],
+            display: ResultDisplay::markdown(display),
             output: WebFetchOutput { content: text, redirect: None },
             locations: Vec::new(),
         })
@@ -348,18 +352,20 @@ impl WebFetch {
 
 /// Answers the prompt with a model, where there is one, and with the parts about it otherwise.
 async fn told(
-    page: &Arc<Page>,
+    page: &Arc<WebPage>,
     prompt: &str,
     reading_time: Duration,
     cx: &CallContext,
-) -> Result<Told, ToolError> {
+) -> Result<PageExcerpt, ToolError> {
     let mut notes = Vec::new();
     if let Some(reader) = cx.reader()
         && !prompt.trim().is_empty()
         && !page.text.is_empty()
     {
-        let Chosen { text, left_out } = chosen(page, prompt, reader.text_bytes_max(), cx).await?;
-        let reading = Reading { question: prompt.to_owned(), source: page.url.clone(), text };
+        let PageSelection { text, left_out } =
+            chosen(page, prompt, reader.text_bytes_max(), cx).await?;
+        let reading =
+            ReadingRequest { question: prompt.to_owned(), source: page.url.clone(), text };
         let read = tokio::select! {
             read = tokio::time::timeout(reading_time, reader.read(reading)) => read,
             () = cx.cancelled() => Ok(Err("the call was stopped".to_owned())),
@@ -371,31 +377,31 @@ async fn told(
                 notes.push("a model read the page and answered".to_owned());
                 // It may say back what it read.
                 let kept = content.floor_char_boundary(CHOSEN_BYTES_MAX.min(content.len()));
-                let content = untrusted::plain(content.get(..kept).unwrap_or_default());
-                return Ok(Told { content, other_parts: Vec::new(), notes });
+                let content = untrusted_text::plain(content.get(..kept).unwrap_or_default());
+                return Ok(PageExcerpt { content, other_parts: Vec::new(), notes });
             }
-            Ok(Err(why)) => notes.push(format!("no model read the page: {}", shown::line(&why))),
+            Ok(Err(why)) => notes.push(format!("no model read the page: {}", sanitize::line(&why))),
             Err(_) => notes.push("no model read the page: it took too long".to_owned()),
         }
     }
-    let Chosen { text, left_out } = chosen(page, prompt, CHOSEN_BYTES_MAX, cx).await?;
+    let PageSelection { text, left_out } = chosen(page, prompt, CHOSEN_BYTES_MAX, cx).await?;
     let mut other_parts = Vec::new();
-    if let Some(LeftOut { shown, parts, headings }) = left_out {
+    if let Some(OmittedSections { shown, parts, headings }) = left_out {
         other_parts = headings;
         notes.push(format!(
             "{shown} of {parts} parts of the page, those that seemed most relevant; fetch it again with another prompt for the rest"
         ));
     }
-    Ok(Told { content: text, other_parts, notes })
+    Ok(PageExcerpt { content: text, other_parts, notes })
 }
 
 /// The parts of a page about a prompt. A long page takes its time, on a thread of its own.
 async fn chosen(
-    page: &Arc<Page>,
+    page: &Arc<WebPage>,
     prompt: &str,
     bytes_max: usize,
     cx: &CallContext,
-) -> Result<Chosen, ToolError> {
+) -> Result<PageSelection, ToolError> {
     let (page, prompt) = (Arc::clone(page), prompt.to_owned());
-    cx.blocking(move |_| Ok(relevant::choose(&page.text, &prompt, bytes_max))).await
+    cx.blocking(move |_| Ok(page_selection::choose(&page.text, &prompt, bytes_max))).await
 }

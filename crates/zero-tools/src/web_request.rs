@@ -10,14 +10,17 @@ use http::{HeaderMap, HeaderValue, Method};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use zero_core::{
-    Category, Content, Display, Effects, Kind, Reason, Risk, TimeoutClass, ToolError, shown,
+    Effects, ErrorReason, ResultDisplay, RiskLevel, TimeoutClass, ToolCategory, ToolError,
+    ToolKind, ToolResultPart, sanitize,
 };
-use zero_runtime::web::{BodyLimits, Fetched, Outgoing, Redirects};
-use zero_runtime::{About, Bound, CallContext, Description, Particulars, Tool, ToolReply, redact};
+use zero_runtime::web::{BodyLimits, OutgoingRequest, RedirectPolicy, WebResponse};
+use zero_runtime::{
+    CallContext, CallDescription, Tool, ToolBound, ToolInfo, ToolNotes, ToolReply, redaction,
+};
 use zero_sandbox::Workspace;
 
-use crate::text::TextEncoding;
-use crate::untrusted;
+use crate::text_encoding::TextEncoding;
+use crate::untrusted_text;
 use crate::web_address::{self, WebAddress};
 use crate::web_fetch::failed;
 
@@ -126,53 +129,53 @@ impl WebRequestPlan {
     /// The request as it stays behind: whole, but for what looks like a secret.
     fn without_secrets(&self) -> String {
         let Self { address, method, headers, body } = self;
-        let mut text = format!("{method} {}\n", redact::text(address.url().as_str()));
+        let mut text = format!("{method} {}\n", redaction::text(address.url().as_str()));
         for (name, value) in headers {
             let value = String::from_utf8_lossy(value.as_bytes());
-            let _ = writeln!(text, "{name}: {}", redact::field(name.as_str(), &value));
+            let _ = writeln!(text, "{name}: {}", redaction::field(name.as_str(), &value));
         }
         if !body.is_empty() {
-            let _ = write!(text, "\n{}", redact::text(body));
+            let _ = write!(text, "\n{}", redaction::text(body));
         }
         text
     }
 }
 
 /// Makes one HTTP request.
-pub struct WebRequest;
+pub struct WebRequestTool;
 
-impl Tool for WebRequest {
+impl Tool for WebRequestTool {
     type Args = WebRequestArgs;
     type Output = WebRequestOutput;
     type Plan = WebRequestPlan;
     const NAME: &'static str = "WebRequest";
 
-    fn about(&self) -> About {
-        About {
+    fn about(&self) -> ToolInfo {
+        ToolInfo {
             display_name: "Send request",
-            category: Category::Network,
-            kind: Kind::Fetch,
-            risk: Risk::High,
+            category: ToolCategory::Network,
+            kind: ToolKind::Fetch,
+            risk: RiskLevel::High,
             timeout_class: TimeoutClass::Search,
             idempotent: false,
             fallback: None,
         }
     }
 
-    fn particulars(&self) -> Particulars {
+    fn particulars(&self) -> ToolNotes {
         let effects = "sends one request to the host of the address, which may change things there and gives away what stands in it; an address inside the machine or its network is refused";
-        Particulars::of(effects).within([
-            Bound::bytes("the address", web_address::BYTES_MAX),
-            Bound::bytes("the request", REQUEST_BYTES_MAX),
-            Bound::lines("the request", REQUEST_LINES_MAX),
-            Bound::count("headers of the request", HEADERS_MAX),
-            Bound::bytes("a header of the request", HEADER_BYTES_MAX),
-            Bound::bytes("the answer, unpacked", ANSWER_BYTES_MAX),
-            Bound::count("redirects that are followed", Redirects::Return.most()),
-            Bound::time("connecting", CONNECT_TIME),
-            Bound::time("the head of the answer", HEAD_TIME),
-            Bound::time("a body without a byte", IDLE_TIME),
-            Bound::time("a body in all", BODY_TIME),
+        ToolNotes::of(effects).within([
+            ToolBound::bytes("the address", web_address::BYTES_MAX),
+            ToolBound::bytes("the request", REQUEST_BYTES_MAX),
+            ToolBound::lines("the request", REQUEST_LINES_MAX),
+            ToolBound::count("headers of the request", HEADERS_MAX),
+            ToolBound::bytes("a header of the request", HEADER_BYTES_MAX),
+            ToolBound::bytes("the answer, unpacked", ANSWER_BYTES_MAX),
+            ToolBound::count("redirects that are followed", RedirectPolicy::Return.most()),
+            ToolBound::time("connecting", CONNECT_TIME),
+            ToolBound::time("the head of the answer", HEAD_TIME),
+            ToolBound::time("a body without a byte", IDLE_TIME),
+            ToolBound::time("a body in all", BODY_TIME),
         ])
     }
 
@@ -184,13 +187,13 @@ impl Tool for WebRequest {
             METHODS.into_iter().find(|known| known.as_str() == written).ok_or_else(|| {
                 let known = METHODS.map(|method| method.to_string()).join(", ");
                 let message =
-                    format!("`method` is {}; use one of {known}", shown::quoted(&written));
-                ToolError::invalid(Reason::SchemaViolation, message)
+                    format!("`method` is {}; use one of {known}", sanitize::quoted(&written));
+                ToolError::invalid(ErrorReason::SchemaViolation, message)
             })?;
         let body = body.unwrap_or_default();
         if !body.is_empty() && matches!(method, Method::GET | Method::HEAD) {
             let message = format!("a {method} request has no `body`; use POST, or leave it out");
-            return Err(ToolError::invalid(Reason::SchemaViolation, message));
+            return Err(ToolError::invalid(ErrorReason::SchemaViolation, message));
         }
         let headers = checked(headers.unwrap_or_default())?;
         let plan = WebRequestPlan { address, method, headers, body };
@@ -199,15 +202,15 @@ impl Tool for WebRequest {
             let message = format!(
                 "the request has more than {REQUEST_BYTES_MAX} bytes or {REQUEST_LINES_MAX} lines, and nobody can look through that before it is sent; send less at once, or let a command send it from a file"
             );
-            return Err(ToolError::invalid(Reason::TooLarge, message));
+            return Err(ToolError::invalid(ErrorReason::TooLarge, message));
         }
         Ok(plan)
     }
 
-    fn describe(&self, plan: &WebRequestPlan) -> Description {
+    fn describe(&self, plan: &WebRequestPlan) -> CallDescription {
         let WebRequestPlan { method, address, .. } = plan;
-        let title = format!("{method} {}", shown::quoted(address.url().as_str()));
-        Description { title, locations: Vec::new() }
+        let title = format!("{method} {}", sanitize::quoted(address.url().as_str()));
+        CallDescription { title, locations: Vec::new() }
     }
 
     fn effects(&self, plan: &WebRequestPlan) -> Effects {
@@ -219,8 +222,8 @@ impl Tool for WebRequest {
     }
 
     /// The request, all of it: nobody can say yes to what they have not seen.
-    fn preview(&self, plan: &WebRequestPlan, _cx: &CallContext) -> Option<Display> {
-        Some(Display::markdown(shown::block(&plan.to_string(), "http")))
+    fn preview(&self, plan: &WebRequestPlan, _cx: &CallContext) -> Option<ResultDisplay> {
+        Some(ResultDisplay::markdown(sanitize::block(&plan.to_string(), "http")))
     }
 
     async fn run(
@@ -229,12 +232,12 @@ impl Tool for WebRequest {
         cx: CallContext,
     ) -> Result<ToolReply<WebRequestOutput>, ToolError> {
         let WebRequestPlan { address, method, headers, body } = &*plan;
-        let outgoing = Outgoing {
+        let outgoing = OutgoingRequest {
             method: method.clone(),
             url: address.url().clone(),
             headers: headers.clone(),
             body: body.clone().into(),
-            redirects: Redirects::Return,
+            redirects: RedirectPolicy::Return,
             head_time: HEAD_TIME,
         };
         let limits = BodyLimits { bytes_max: ANSWER_BYTES_MAX, idle: IDLE_TIME, whole: BODY_TIME };
@@ -250,12 +253,12 @@ impl Tool for WebRequest {
 /// The headers of a request, checked.
 fn checked(written: BTreeMap<String, String>) -> Result<HeaderMap, ToolError> {
     let wrong = |name: &str, why: &str| {
-        let message = format!("header {} {why}", shown::quoted(name));
-        Err(ToolError::invalid(Reason::SchemaViolation, message))
+        let message = format!("header {} {why}", sanitize::quoted(name));
+        Err(ToolError::invalid(ErrorReason::SchemaViolation, message))
     };
     if written.len() > HEADERS_MAX {
         let message = format!("`headers` has more than {HEADERS_MAX} entries");
-        return Err(ToolError::invalid(Reason::TooLarge, message));
+        return Err(ToolError::invalid(ErrorReason::TooLarge, message));
     }
     let mut headers = HeaderMap::new();
     for (name, value) in written {
@@ -281,12 +284,16 @@ fn checked(written: BTreeMap<String, String>) -> Result<HeaderMap, ToolError> {
     Ok(headers)
 }
 
-fn told(plan: &WebRequestPlan, answer: Fetched, cx: &CallContext) -> ToolReply<WebRequestOutput> {
-    let Fetched { url, status, headers, body, .. } = answer;
+fn told(
+    plan: &WebRequestPlan,
+    answer: WebResponse,
+    cx: &CallContext,
+) -> ToolReply<WebRequestOutput> {
+    let WebResponse { url, status, headers, body, .. } = answer;
     let mut shown_headers: BTreeMap<String, String> = BTreeMap::new();
     let mut text = String::new();
     for (name, value) in &headers {
-        let value = shown::line(&String::from_utf8_lossy(value.as_bytes()));
+        let value = sanitize::line(&String::from_utf8_lossy(value.as_bytes()));
         let _ = writeln!(text, "{name}: {value}");
         let all = shown_headers.entry(name.to_string()).or_default();
         if !all.is_empty() {
@@ -299,25 +306,25 @@ fn told(plan: &WebRequestPlan, answer: Fetched, cx: &CallContext) -> ToolReply<W
     match &body_text {
         Some(body) => {
             text.push('\n');
-            text.push_str(&shown::harmless(&body.replace("\r\n", "\n")));
+            text.push_str(&sanitize::harmless(&body.replace("\r\n", "\n")));
         }
         None if body.is_empty() => {}
         None => {
             let kind =
                 headers.get(CONTENT_TYPE).map(|kind| String::from_utf8_lossy(kind.as_bytes()));
             let kind =
-                kind.map_or_else(String::new, |kind| format!(" of {}", shown::quoted(&kind)));
+                kind.map_or_else(String::new, |kind| format!(" of {}", sanitize::quoted(&kind)));
             let _ = write!(text, "\n({} bytes{kind}, not text)", body.len());
         }
     }
     let line = format!("HTTP {status}");
-    let marked = untrusted::marked(&shown::line(url.as_str()), text.trim_end(), cx.call());
+    let marked = untrusted_text::marked(&sanitize::line(url.as_str()), text.trim_end(), cx.call());
     ToolReply {
-        content: vec![Content::Text(format!("{line}\n{marked}"))],
+        content: vec![ToolResultPart::Text(format!("{line}\n{marked}"))],
         // Nobody need have been asked, and what was sent is to be seen all the same.
-        display: Display::markdown(format!(
+        display: ResultDisplay::markdown(format!(
             "{}\n\n{line}",
-            shown::block(&plan.without_secrets(), "http")
+            sanitize::block(&plan.without_secrets(), "http")
         )),
         output: WebRequestOutput {
             status: status.as_u16(),

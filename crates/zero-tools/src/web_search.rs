@@ -1,7 +1,7 @@
 //! WebSearch: what a search engine finds.
 
-mod domains;
-mod provider;
+mod domain_filter;
+mod search_provider;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,16 +11,17 @@ use http::header::RETRY_AFTER;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use zero_core::{
-    Category, Content, Display, Effect, Effects, Kind, Reason, Risk, TimeoutClass, ToolError, shown,
+    Effect, Effects, ErrorReason, ResultDisplay, RiskLevel, TimeoutClass, ToolCategory, ToolError,
+    ToolKind, ToolResultPart, sanitize,
 };
-use zero_runtime::web::{BodyLimits, Fetched, WebError, shortened};
-use zero_runtime::{About, Bound, CallContext, Description, Particulars, Tool, ToolReply};
+use zero_runtime::web::{BodyLimits, WebError, WebResponse, shortened};
+use zero_runtime::{CallContext, CallDescription, Tool, ToolBound, ToolInfo, ToolNotes, ToolReply};
 use zero_sandbox::Workspace;
 
-use self::domains::Domains;
-use self::provider::Search;
-pub use self::provider::{Engine, KeySource, Provider};
-use crate::untrusted;
+use self::domain_filter::SearchDomainFilter;
+use self::search_provider::SearchQuery;
+pub use self::search_provider::{SearchEngine, SearchKeySource, SearchProvider};
+use crate::untrusted_text;
 
 /// Most results that are told.
 const RESULTS_MAX: usize = 10;
@@ -64,12 +65,12 @@ pub struct WebSearchArgs {
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct WebSearchOutput {
     /// The results, best first; at most 10.
-    pub results: Vec<SearchResult>,
+    pub results: Vec<WebSearchResult>,
 }
 
 /// One result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct SearchResult {
+pub struct WebSearchResult {
     /// The title of the page.
     pub title: String,
     /// Its address.
@@ -81,52 +82,52 @@ pub struct SearchResult {
 /// A search to make.
 pub struct WebSearchPlan {
     query: String,
-    domains: Domains,
+    domains: SearchDomainFilter,
 }
 
 /// Searches the web with the engines it was given, the first of them first.
 #[derive(Default)]
-pub struct WebSearch {
-    providers: Vec<Provider>,
+pub struct WebSearchTool {
+    providers: Vec<SearchProvider>,
 }
 
-impl WebSearch {
+impl WebSearchTool {
     /// Asks these engines, one after the other until one answers.
-    pub fn new(providers: Vec<Provider>) -> Self {
+    pub fn new(providers: Vec<SearchProvider>) -> Self {
         Self { providers }
     }
 }
 
-impl Tool for WebSearch {
+impl Tool for WebSearchTool {
     type Args = WebSearchArgs;
     type Output = WebSearchOutput;
     type Plan = WebSearchPlan;
     const NAME: &'static str = "WebSearch";
 
-    fn about(&self) -> About {
-        About {
+    fn about(&self) -> ToolInfo {
+        ToolInfo {
             display_name: "Search web",
-            category: Category::Network,
-            kind: Kind::Fetch,
-            risk: Risk::Medium,
+            category: ToolCategory::Network,
+            kind: ToolKind::Fetch,
+            risk: RiskLevel::Medium,
             timeout_class: TimeoutClass::Search,
             idempotent: true,
             fallback: None,
         }
     }
 
-    fn particulars(&self) -> Particulars {
+    fn particulars(&self) -> ToolNotes {
         let effects = "connects to the search engine that settings name, and tells it the query";
-        Particulars::of(effects).within([
-            Bound::characters("`query`", QUERY_CHARS_MAX),
-            Bound::count("domains of a list", domains::DOMAINS_MAX),
-            Bound::count("results", RESULTS_MAX),
-            Bound::characters("a title", TITLE_CHARS_MAX),
-            Bound::characters("a snippet", SNIPPET_CHARS_MAX),
-            Bound::bytes("the answer of an engine, unpacked", ANSWER_BYTES_MAX),
-            Bound::count("attempts with one engine", ATTEMPTS_MAX as usize),
-            Bound::time("connecting", CONNECT_TIME),
-            Bound::time("the answer", ANSWER_TIME),
+        ToolNotes::of(effects).within([
+            ToolBound::characters("`query`", QUERY_CHARS_MAX),
+            ToolBound::count("domains of a list", domain_filter::DOMAINS_MAX),
+            ToolBound::count("results", RESULTS_MAX),
+            ToolBound::characters("a title", TITLE_CHARS_MAX),
+            ToolBound::characters("a snippet", SNIPPET_CHARS_MAX),
+            ToolBound::bytes("the answer of an engine, unpacked", ANSWER_BYTES_MAX),
+            ToolBound::count("attempts with one engine", ATTEMPTS_MAX as usize),
+            ToolBound::time("connecting", CONNECT_TIME),
+            ToolBound::time("the answer", ANSWER_TIME),
         ])
     }
 
@@ -135,24 +136,27 @@ impl Tool for WebSearch {
         let query = query.split_whitespace().collect::<Vec<_>>().join(" ");
         if query.is_empty() || query.chars().count() > QUERY_CHARS_MAX {
             let message = format!("`query` must have 1 to {QUERY_CHARS_MAX} characters");
-            return Err(ToolError::invalid(Reason::SchemaViolation, message));
+            return Err(ToolError::invalid(ErrorReason::SchemaViolation, message));
         }
-        Ok(WebSearchPlan { query, domains: Domains::parse(allowed_domains, blocked_domains)? })
+        Ok(WebSearchPlan {
+            query,
+            domains: SearchDomainFilter::parse(allowed_domains, blocked_domains)?,
+        })
     }
 
-    fn describe(&self, plan: &WebSearchPlan) -> Description {
+    fn describe(&self, plan: &WebSearchPlan) -> CallDescription {
         let with = match self.providers.first() {
             Some(provider) => format!(" with {}", provider.engine.name()),
             None => String::new(),
         };
-        let title = format!("Search the web for {}{with}", shown::quoted(&plan.query));
-        Description { title, locations: Vec::new() }
+        let title = format!("Search the web for {}{with}", sanitize::quoted(&plan.query));
+        CallDescription { title, locations: Vec::new() }
     }
 
     /// The hosts that are asked. One that the person's own settings place inside, such as a SearXNG
     /// on this machine, is theirs and no way out.
     fn effects(&self, _plan: &WebSearchPlan) -> Effects {
-        let endpoints = self.providers.iter().filter_map(Provider::endpoint);
+        let endpoints = self.providers.iter().filter_map(SearchProvider::endpoint);
         let reached = endpoints.filter_map(|endpoint| {
             let host = endpoint.host_str()?.to_owned();
             Some(match zero_runtime::web::is_outside(&endpoint) {
@@ -173,11 +177,12 @@ impl Tool for WebSearch {
         if !self.providers.is_empty() {
             return Ok(());
         }
-        let variables = Engine::ALL.map(|engine| format!("`{}`", engine.variable())).join(", ");
+        let variables =
+            SearchEngine::ALL.map(|engine| format!("`{}`", engine.variable())).join(", ");
         let message = format!(
             "no search engine is set up; the person can set one of {variables} in zero's environment, or name one under `web.search` in their settings, such as: zero config set web.search '[{{\"engine\": \"brave\", \"apiKey\": {{\"env\": \"BRAVE_API_KEY\"}}}}]'. Until then use WebFetch with addresses that you know"
         );
-        Err(ToolError::failed(Reason::ServerUnavailable, message))
+        Err(ToolError::failed(ErrorReason::ServerUnavailable, message))
     }
 
     async fn run(
@@ -201,28 +206,28 @@ impl Tool for WebSearch {
             }
         }
         let message = format!("no search engine answered; {}", failures.join("; "));
-        Err(ToolError::failed(Reason::ServerUnavailable, message))
+        Err(ToolError::failed(ErrorReason::ServerUnavailable, message))
     }
 }
 
 /// Asks one engine, and once more where that may help.
 async fn ask(
-    provider: &Provider,
+    provider: &SearchProvider,
     plan: &WebSearchPlan,
     cx: &CallContext,
-) -> Result<Vec<SearchResult>, String> {
+) -> Result<Vec<WebSearchResult>, String> {
     let endpoint = provider.endpoint().ok_or("`baseUrl` of it is missing or no address")?;
     let key = match provider.key.clone() {
         None => None,
         // A file or a keyring may take its time.
         Some(source) => {
-            match zero_runtime::detached::run("zero-search-key", move || source()).await {
+            match zero_runtime::detached_thread::run("zero-search-key", move || source()).await {
                 Some(key) => Some(key?),
                 None => return Err("its key could not be read".to_owned()),
             }
         }
     };
-    let search = Search { query: &plan.query, domains: &plan.domains };
+    let search = SearchQuery { query: &plan.query, domains: &plan.domains };
     let request = provider.request(endpoint.clone(), key.as_deref(), &search)?;
     let client = cx.web().endpoint(&endpoint, CONNECT_TIME).map_err(|error| error.to_string())?;
     let limits = BodyLimits { bytes_max: ANSWER_BYTES_MAX, idle: ANSWER_TIME, whole: ANSWER_TIME };
@@ -230,8 +235,8 @@ async fn ask(
     loop {
         let failure = match client.fetch(request.clone(), limits).await {
             Ok(answer) if answer.status.is_success() => return provider.results(&answer.body),
-            Ok(answer) => Failure::of_status(provider, &answer, key.as_deref()),
-            Err(error) => Failure::of(&error),
+            Ok(answer) => EngineFailure::of_status(provider, &answer, key.as_deref()),
+            Err(error) => EngineFailure::of(&error),
         };
         match failure.again_after {
             Some(pause) if attempt < ATTEMPTS_MAX && pause <= RETRY_PAUSE_MAX => {
@@ -244,13 +249,13 @@ async fn ask(
 }
 
 /// Why an engine did not answer.
-struct Failure {
+struct EngineFailure {
     why: String,
     /// When it may be worth asking again.
     again_after: Option<Duration>,
 }
 
-impl Failure {
+impl EngineFailure {
     fn of(error: &WebError) -> Self {
         let is_passing = matches!(
             error,
@@ -259,12 +264,13 @@ impl Failure {
         Self { why: error.to_string(), again_after: is_passing.then_some(RETRY_PAUSE) }
     }
 
-    fn of_status(provider: &Provider, answer: &Fetched, key: Option<&str>) -> Self {
+    fn of_status(provider: &SearchProvider, answer: &WebResponse, key: Option<&str>) -> Self {
         let status = answer.status;
         let said = said_without(&answer.body, key);
-        let said = said.map_or_else(String::new, |said| format!("; {}", untrusted::said(&said)));
+        let said =
+            said.map_or_else(String::new, |said| format!("; {}", untrusted_text::said(&said)));
         let advice = match (provider.engine, status) {
-            (Engine::Searxng, StatusCode::FORBIDDEN) => {
+            (SearchEngine::Searxng, StatusCode::FORBIDDEN) => {
                 "; it may not give JSON: add `json` to `search.formats` in its settings.yml"
             }
             (_, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) => "; check its key",
@@ -290,7 +296,7 @@ fn said_without(body: &[u8], key: Option<&str>) -> Option<String> {
         Some(key) => text.replace(key, "[key]"),
         None => text.into_owned(),
     };
-    let said = shortened(zero_runtime::redact::short_text(&text).as_bytes())?;
+    let said = shortened(zero_runtime::redaction::short_text(&text).as_bytes())?;
     let gives_away = |key: &str| {
         let (key, said) = (key.to_ascii_lowercase(), said.to_ascii_lowercase());
         let pieces = key.as_bytes().windows(KEY_PIECE_BYTES.min(key.len()));
@@ -302,52 +308,57 @@ fn said_without(body: &[u8], key: Option<&str>) -> Option<String> {
 }
 
 fn told(
-    provider: &Provider,
+    provider: &SearchProvider,
     plan: &WebSearchPlan,
-    found: Vec<SearchResult>,
+    found: Vec<WebSearchResult>,
     cx: &CallContext,
 ) -> ToolReply<WebSearchOutput> {
     let engine = provider.engine.name();
     // Whatever an engine was told of domains, it is what it gives that counts.
     let admitted = found.into_iter().filter(|result| plan.domains.admit(&result.url));
-    let results: Vec<SearchResult> = admitted.map(cleaned).take(RESULTS_MAX).collect();
-    let count = crate::wording::counted(results.len() as u64, "result", "results");
+    let results: Vec<WebSearchResult> = admitted.map(cleaned).take(RESULTS_MAX).collect();
+    let count = crate::text_format::counted(results.len() as u64, "result", "results");
     let text = match results.as_slice() {
         [] => format!(
             "No results for {}{}.",
-            shown::quoted(&plan.query),
-            if plan.domains == Domains::default() { "" } else { " on these domains" }
+            sanitize::quoted(&plan.query),
+            if plan.domains == SearchDomainFilter::default() { "" } else { " on these domains" }
         ),
         results => {
             let entries: Vec<String> = results
                 .iter()
                 .enumerate()
-                .map(|(at, SearchResult { title, url, snippet })| {
+                .map(|(at, WebSearchResult { title, url, snippet })| {
                     format!("{}. {title}\n   {url}\n   {snippet}", at + 1).trim_end().to_owned()
                 })
                 .collect();
-            untrusted::marked(engine, &format!("Top results:\n{}", entries.join("\n")), cx.call())
+            untrusted_text::marked(
+                engine,
+                &format!("Top results:\n{}", entries.join("\n")),
+                cx.call(),
+            )
         }
     };
     ToolReply {
-        content: vec![Content::Text(text)],
-        display: Display::markdown(format!("{count} from {engine}")),
+        content: vec![ToolResultPart::Text(text)],
+        display: ResultDisplay::markdown(format!("{count} from {engine}")),
         output: WebSearchOutput { results },
         locations: Vec::new(),
     }
 }
 
 /// A result as one that can only be read: no tags, no control characters, not long.
-fn cleaned(result: SearchResult) -> SearchResult {
+fn cleaned(result: WebSearchResult) -> WebSearchResult {
     let plain = |text: &str, chars_max: usize| {
         let start = text.get(..text.floor_char_boundary(text.len().min(8 * 1024)));
         let text = crate::web_fetch::plain_text(start.unwrap_or_default());
-        let words = text.split(|c: char| c.is_whitespace() || !shown::is_harmless(c));
+        let words = text.split(|c: char| c.is_whitespace() || !sanitize::is_harmless(c));
         let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
-        shown::shortened(&words.join(" "), chars_max)
+        sanitize::shortened(&words.join(" "), chars_max)
     };
-    let url = result.url.chars().filter(|c| shown::is_harmless(*c) && !c.is_whitespace()).collect();
-    SearchResult {
+    let url =
+        result.url.chars().filter(|c| sanitize::is_harmless(*c) && !c.is_whitespace()).collect();
+    WebSearchResult {
         title: plain(&result.title, TITLE_CHARS_MAX),
         url,
         snippet: plain(&result.snippet, SNIPPET_CHARS_MAX),

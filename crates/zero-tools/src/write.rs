@@ -5,21 +5,21 @@ use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use zero_core::result::Content;
+use zero_core::tool_result::ToolResultPart;
 use zero_core::{
-    ByteSize, Category, Display, Effect, Effects, FileDiff, Kind, Location, Reason, Risk,
-    TargetPath, TimeoutClass, ToolError,
+    ByteSize, Effect, Effects, ErrorReason, FileDiff, FileLocation, ResultDisplay, RiskLevel,
+    TargetPath, TimeoutClass, ToolCategory, ToolError, ToolKind,
 };
-use zero_runtime::seen_files::{Freshness, stale_file};
-use zero_runtime::{About, Bound, CallContext, Description, Particulars, Tool, ToolReply};
-use zero_sandbox::{Change, LastLink, Located, Snapshot, Workspace};
+use zero_runtime::seen_files::{FileFreshness, stale_file};
+use zero_runtime::{CallContext, CallDescription, Tool, ToolBound, ToolInfo, ToolNotes, ToolReply};
+use zero_sandbox::{FileChange, FileSnapshot, FinalLinkMode, ResolvedPath, Workspace};
 
 use crate::diff::file_diff;
+use crate::editor_change_note;
 use crate::file_path::locate_file;
-use crate::landed;
 use crate::lsp::{ChangedText, aftermath_bounds, with_new_problems};
-use crate::previewed::Previewed;
-use crate::text::TextEncoding;
+use crate::preview_fingerprint::PreviewFingerprint;
+use crate::text_encoding::TextEncoding;
 
 /// Backup names tried before giving up.
 const BACKUPS_MAX: u32 = 100;
@@ -50,50 +50,55 @@ pub struct WriteOutput {
 /// A write whose place is settled.
 #[derive(Debug)]
 pub struct WritePlan {
-    file: Located,
+    file: ResolvedPath,
     content: String,
-    backup: Option<Located>,
-    previewed: Previewed,
+    backup: Option<ResolvedPath>,
+    previewed: PreviewFingerprint,
 }
 
 /// Creates a file or replaces all of it.
-pub struct Write;
+pub struct WriteTool;
 
-impl Tool for Write {
+impl Tool for WriteTool {
     type Args = WriteArgs;
     type Output = WriteOutput;
     type Plan = WritePlan;
     const NAME: &'static str = "Write";
 
-    fn about(&self) -> About {
-        About {
+    fn about(&self) -> ToolInfo {
+        ToolInfo {
             display_name: "Write file",
-            category: Category::File,
-            kind: Kind::Edit,
-            risk: Risk::Medium,
+            category: ToolCategory::File,
+            kind: ToolKind::Edit,
+            risk: RiskLevel::Medium,
             timeout_class: TimeoutClass::File,
             idempotent: false,
             fallback: None,
         }
     }
 
-    fn particulars(&self) -> Particulars {
+    fn particulars(&self) -> ToolNotes {
         let effects =
             "creates one file or replaces it, with the folders it lacks; `zero undo` takes it back";
-        Particulars::of_change(effects)
-            .within([Bound::count("backups of a file", BACKUPS_MAX as usize)])
+        ToolNotes::of_change(effects)
+            .within([ToolBound::count("backups of a file", BACKUPS_MAX as usize)])
             .within(aftermath_bounds())
     }
 
     fn plan(&self, args: WriteArgs, workspace: &Workspace) -> Result<WritePlan, ToolError> {
-        let file = locate_file(&args.file_path, workspace, LastLink::Follow)?;
+        let file = locate_file(&args.file_path, workspace, FinalLinkMode::Follow)?;
         let backup = if args.backup { free_backup(&file, workspace)? } else { None };
-        Ok(WritePlan { file, content: args.content, backup, previewed: Previewed::default() })
+        Ok(WritePlan {
+            file,
+            content: args.content,
+            backup,
+            previewed: PreviewFingerprint::default(),
+        })
     }
 
-    fn describe(&self, plan: &WritePlan) -> Description {
-        let locations = vec![Location { path: plan.file.path().to_owned(), line: None }];
-        Description { title: format!("Write `{}`", plan.file.shown()), locations }
+    fn describe(&self, plan: &WritePlan) -> CallDescription {
+        let locations = vec![FileLocation { path: plan.file.path().to_owned(), line: None }];
+        CallDescription { title: format!("Write `{}`", plan.file.shown()), locations }
     }
 
     fn effects(&self, plan: &WritePlan) -> Effects {
@@ -107,11 +112,11 @@ impl Tool for Write {
         vec![Effect::Write(path)]
     }
 
-    fn preview(&self, plan: &WritePlan, cx: &CallContext) -> Option<Display> {
+    fn preview(&self, plan: &WritePlan, cx: &CallContext) -> Option<ResultDisplay> {
         let before = cx.snapshot(&plan.file).ok()?;
         plan.previewed.remember(&before);
         let written = encode(&before, &plan.content, plan.file.shown()).ok()?;
-        Some(Display::Diff(diff(&plan.file, &before, &written)))
+        Some(ResultDisplay::Diff(diff(&plan.file, &before, &written)))
     }
 
     async fn run(
@@ -125,7 +130,7 @@ impl Tool for Write {
 }
 
 /// A text as it will stand on disk.
-struct Written {
+struct EncodedText {
     bytes: Vec<u8>,
     text: String,
     /// What is worth saying about how it was written.
@@ -150,61 +155,65 @@ fn write(
         Ok(bytes)
     })?;
     let mut written =
-        written.ok_or_else(|| ToolError::failed(Reason::Io, "nothing was written"))?;
+        written.ok_or_else(|| ToolError::failed(ErrorReason::Io, "nothing was written"))?;
     if let Some(seen) = cx.seen() {
         changed.remember(plan.file.path(), seen);
     }
-    let said = landed::note(&changed, &written.text, shown);
+    let said = editor_change_note::note(&changed, &written.text, shown);
     if said.is_some() {
         written.text = String::from_utf8_lossy(&changed.bytes).into_owned();
     }
     let bytes_written = changed.bytes.len() as u64;
     let diff = diff(&plan.file, &changed.before, &written);
-    let kind = if changed.before == Snapshot::Absent { "new file" } else { "replaced" };
+    let kind = if changed.before == FileSnapshot::Absent { "new file" } else { "replaced" };
     let unit = if bytes_written == 1 { "byte" } else { "bytes" };
     let mut summary = format!("Wrote {bytes_written} {unit} to {shown} ({kind}){}", written.note);
-    if let (Some(backup), Snapshot::File { .. }) = (&plan.backup, &changed.before) {
+    if let (Some(backup), FileSnapshot::File { .. }) = (&plan.backup, &changed.before) {
         summary.push_str(&format!("; the earlier content is in {}", backup.shown()));
     }
     summary.push_str(&said.unwrap_or_default());
     let reply = ToolReply {
         content: vec![content(summary, &diff)],
-        display: Display::Diff(diff),
+        display: ResultDisplay::Diff(diff),
         output: WriteOutput { success: true, bytes_written },
-        locations: vec![Location { path: plan.file.path().to_owned(), line: None }],
+        locations: vec![FileLocation { path: plan.file.path().to_owned(), line: None }],
     };
     Ok((reply, ChangedText::of(&plan.file, &changed)))
 }
 
 /// Puts what stands there now beside it, before anything is changed.
-fn keep_backup(plan: &WritePlan, backup: &Located, cx: &CallContext) -> Result<(), ToolError> {
+fn keep_backup(plan: &WritePlan, backup: &ResolvedPath, cx: &CallContext) -> Result<(), ToolError> {
     let before = cx.snapshot(&plan.file)?;
     must_be_fresh(plan, cx, &before)?;
-    if let Snapshot::File { bytes, attributes, .. } = before {
-        let keep = |_: &Snapshot| Ok(Change::Copy { bytes, attributes });
+    if let FileSnapshot::File { bytes, attributes, .. } = before {
+        let keep = |_: &FileSnapshot| Ok(FileChange::Copy { bytes, attributes });
         cx.journal().change(backup, &cx.change_note(), || cx.check_cancelled(), keep)?;
     }
     Ok(())
 }
 
 /// The model wrote a new file itself; only a change to an old one is worth showing again.
-fn content(summary: String, diff: &FileDiff) -> Content {
+fn content(summary: String, diff: &FileDiff) -> ToolResultPart {
     let shown = if diff.old_text.is_some() { diff.unified.clone() } else { String::new() };
-    Content::Diff { summary, diff: FileDiff { unified: shown, ..diff.clone() } }
+    ToolResultPart::Diff { summary, diff: FileDiff { unified: shown, ..diff.clone() } }
 }
 
-fn must_be_fresh(plan: &WritePlan, cx: &CallContext, before: &Snapshot) -> Result<(), ToolError> {
-    let Some(seen) = cx.seen().filter(|_| *before != Snapshot::Absent) else { return Ok(()) };
+fn must_be_fresh(
+    plan: &WritePlan,
+    cx: &CallContext,
+    before: &FileSnapshot,
+) -> Result<(), ToolError> {
+    let Some(seen) = cx.seen().filter(|_| *before != FileSnapshot::Absent) else { return Ok(()) };
     match seen.freshness(plan.file.path(), before) {
-        Freshness::Fresh => Ok(()),
+        FileFreshness::Fresh => Ok(()),
         other => Err(stale_file(plan.file.shown(), other)),
     }
 }
 
 /// The content in the encoding, and with the line endings, of the file it replaces.
-fn encode(before: &Snapshot, content: &str, shown: &str) -> Result<Written, ToolError> {
+fn encode(before: &FileSnapshot, content: &str, shown: &str) -> Result<EncodedText, ToolError> {
     let old = match before {
-        Snapshot::File { bytes, .. } if !bytes.is_empty() => Some(bytes),
+        FileSnapshot::File { bytes, .. } if !bytes.is_empty() => Some(bytes),
         _ => None,
     };
     let encoding =
@@ -225,9 +234,9 @@ fn encode(before: &Snapshot, content: &str, shown: &str) -> Result<Written, Tool
     }
     let bytes = encoding.encode(&text).map_err(|error| {
         let message = format!("`{shown}`: {error}, which is the file's encoding; leave the character out, or delete the file first to start afresh in UTF-8");
-        ToolError::invalid(Reason::Encoding, message).with("file", shown)
+        ToolError::invalid(ErrorReason::Encoding, message).with("file", shown)
     })?;
-    Ok(Written { bytes, text, note })
+    Ok(EncodedText { bytes, text, note })
 }
 
 fn all_crlf(text: &str) -> bool {
@@ -235,9 +244,9 @@ fn all_crlf(text: &str) -> bool {
     newlines > 0 && text.matches("\r\n").count() == newlines
 }
 
-fn diff(file: &Located, before: &Snapshot, written: &Written) -> FileDiff {
+fn diff(file: &ResolvedPath, before: &FileSnapshot, written: &EncodedText) -> FileDiff {
     let old = match before {
-        Snapshot::File { bytes, .. } => Some(match TextEncoding::of_file(bytes) {
+        FileSnapshot::File { bytes, .. } => Some(match TextEncoding::of_file(bytes) {
             Some(encoding) => encoding.decode(bytes),
             None => format!("(binary, {})\n", ByteSize::bytes(bytes.len() as u64)),
         }),
@@ -247,7 +256,10 @@ fn diff(file: &Located, before: &Snapshot, written: &Written) -> FileDiff {
 }
 
 /// The first free name among `NAME.bak`, `NAME.bak1`, …; `None` when there is nothing to keep.
-fn free_backup(file: &Located, workspace: &Workspace) -> Result<Option<Located>, ToolError> {
+fn free_backup(
+    file: &ResolvedPath,
+    workspace: &Workspace,
+) -> Result<Option<ResolvedPath>, ToolError> {
     if file.facts()?.is_none() {
         return Ok(None);
     }
@@ -255,7 +267,7 @@ fn free_backup(file: &Located, workspace: &Workspace) -> Result<Option<Located>,
         let suffix = if number == 0 { String::new() } else { number.to_string() };
         let mut path = file.path().as_os_str().to_owned();
         path.push(format!(".bak{suffix}"));
-        let backup = workspace.locate_path(Path::new(&path), LastLink::Keep)?;
+        let backup = workspace.locate_path(Path::new(&path), FinalLinkMode::Keep)?;
         if backup.facts()?.is_none() {
             return Ok(Some(backup));
         }
@@ -264,5 +276,5 @@ fn free_backup(file: &Located, workspace: &Workspace) -> Result<Option<Located>,
         "`{}` has {BACKUPS_MAX} backups already; remove some or write without one",
         file.shown()
     );
-    Err(ToolError::invalid(Reason::TooLarge, message).with("file", file.shown()))
+    Err(ToolError::invalid(ErrorReason::TooLarge, message).with("file", file.shown()))
 }

@@ -10,7 +10,7 @@ methods! {
     /// A question that waits.
     ExecApprovalGet "exec.approval.get" Approvals ExecApprovalGetParams => ExecApproval;
     /// Answers it.
-    ExecApprovalResolve "exec.approval.resolve" Approvals ExecApprovalResolveParams => Done;
+    ExecApprovalResolve "exec.approval.resolve" Approvals ExecApprovalResolveParams => Acknowledgement;
 }
 
 /// Parameters of `exec.approval.get`.
@@ -34,7 +34,7 @@ pub struct ExecApproval {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command_preview: Option<String>,
     /// What may be answered.
-    pub allowed_decisions: Vec<Decision>,
+    pub allowed_decisions: Vec<ExecApprovalDecision>,
     /// Where it would run.
     pub host: String,
     /// Always null: zero has no nodes.
@@ -48,7 +48,7 @@ pub struct ExecApproval {
 /// What may be answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Decision {
+pub enum ExecApprovalDecision {
     /// This once.
     AllowOnce,
     /// This, and its like for the rest of the session.
@@ -65,7 +65,7 @@ pub struct ExecApprovalResolveParams {
     #[schemars(length(min = 1))]
     pub id: String,
     /// The answer.
-    pub decision: Decision,
+    pub decision: ExecApprovalDecision,
     /// Who says so, in a channel; zero has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reviewer: Option<Value>,
@@ -77,7 +77,7 @@ pub struct ExecApprovalResolveParams {
 
 /// It is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Done {
+pub struct Acknowledgement {
     /// True.
     pub ok: bool,
 }

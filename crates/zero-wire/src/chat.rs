@@ -143,7 +143,7 @@ pub struct ChatSendResult {
     /// The run: the idempotency key.
     pub run_id: String,
     /// How it stands.
-    pub status: SendStatus,
+    pub status: ChatSendStatus,
     /// Why it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
@@ -152,7 +152,7 @@ pub struct ChatSendResult {
 /// How the run of a prompt stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum SendStatus {
+pub enum ChatSendStatus {
     /// It was begun by this request.
     Started,
     /// It was begun before and goes on.
@@ -267,13 +267,13 @@ pub struct ChatMessage {
 fn text_or_blocks<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<ChatBlock>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
-    enum Written {
+    enum TextOrBlocks {
         Text(String),
         Blocks(Vec<ChatBlock>),
     }
-    Ok(match Written::deserialize(deserializer)? {
-        Written::Text(text) => vec![ChatBlock::Text { text }],
-        Written::Blocks(blocks) => blocks,
+    Ok(match TextOrBlocks::deserialize(deserializer)? {
+        TextOrBlocks::Text(text) => vec![ChatBlock::Text { text }],
+        TextOrBlocks::Blocks(blocks) => blocks,
     })
 }
 
@@ -348,7 +348,7 @@ pub struct AgentWaitResult {
     /// The run.
     pub run_id: String,
     /// How it stands.
-    pub status: WaitStatus,
+    pub status: AgentWaitStatus,
     /// When it ended, in milliseconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<i64>,
@@ -363,7 +363,7 @@ pub struct AgentWaitResult {
 /// How a run stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum WaitStatus {
+pub enum AgentWaitStatus {
     /// It is over.
     Ok,
     /// It failed.
@@ -376,7 +376,7 @@ pub enum WaitStatus {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TerminalReply {
     /// Whether there is anything to see.
-    pub disposition: Disposition,
+    pub disposition: ReplyDisposition,
     /// The text.
     pub text: String,
 }
@@ -384,7 +384,7 @@ pub struct TerminalReply {
 /// Whether there is anything to see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Disposition {
+pub enum ReplyDisposition {
     /// There is.
     Visible,
     /// There is not.

@@ -3,55 +3,55 @@
 //! Connecting waits for the challenge, proves who connects, and checks the greeting. From then on
 //! requests are answered in any order, and events wait in a bounded queue. A reader that is slow
 //! makes the gateway wait: nothing is dropped. To connect again is the caller's business;
-//! [`Backoff`] says when, [`ClientError::retry`] whether.
+//! [`ReconnectBackoff`] says when, [`GatewayClientError::retry`] whether.
 
 mod backoff;
+mod client_handshake;
 mod connection;
+mod encoded_params;
 mod error;
-mod greeting;
 mod tls;
 mod transport;
 mod url;
-mod written;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
 use tokio::time::timeout;
-use zero_core::ExtraRoots;
+use zero_core::ExtraRootCertificates;
 
-pub use self::backoff::Backoff;
+pub use self::backoff::ReconnectBackoff;
 pub use self::connection::{EVENTS_MAX, IN_FLIGHT_MAX};
-pub use self::error::{ClientError, Retry};
-pub use self::tls::{BadFingerprint, Fingerprint};
-pub use self::url::{BadUrl, GatewayUrl, PORT_DEFAULT};
-pub use self::written::{Written, read_answer};
+pub use self::encoded_params::{EncodedParams, read_answer};
+pub use self::error::{GatewayClientError, RetryAdvice};
+pub use self::tls::{CertificateFingerprint, FingerprintParseError};
+pub use self::url::{GatewayUrl, GatewayUrlError, PORT_DEFAULT};
+use crate::bounded_queue;
 pub use crate::close::CloseReason;
 use crate::device::DeviceKey;
 use crate::frame::EventFrame;
 use crate::handshake::{ClientId, ClientInfo, ClientMode, HelloOk};
-use crate::method::Method;
-use crate::pipe::ClientEnd;
-use crate::queue;
+use crate::method::GatewayMethod;
+use crate::pipe::ClientPipeEnd;
 
-use self::connection::Connection;
+use self::connection::GatewayClientConnection;
 
 /// How long connecting may take, unless said otherwise.
 pub const TIMEOUT_DEFAULT: Duration = Duration::from_secs(15);
 
 /// Where a gateway is.
 #[derive(Debug)]
-pub enum Target {
+pub enum GatewayTarget {
     /// On the network.
     Url(GatewayUrl),
     /// In this process.
-    Pipe(ClientEnd),
+    Pipe(ClientPipeEnd),
 }
 
 /// What proves that a client may connect. It cannot be shown.
 #[derive(Clone, Default)]
-pub enum Credentials {
+pub enum GatewayCredentials {
     /// Nothing.
     #[default]
     None,
@@ -61,7 +61,7 @@ pub enum Credentials {
     Password(String),
 }
 
-impl Credentials {
+impl GatewayCredentials {
     /// A token.
     pub fn token(token: impl Into<String>) -> Self {
         Self::Token(token.into())
@@ -83,13 +83,13 @@ pub struct ConnectOptions {
     /// The scopes it would like; those of its token when empty.
     pub scopes: Vec<String>,
     /// What proves that it may.
-    pub auth: Credentials,
+    pub auth: GatewayCredentials,
     /// The device it is on, for gateways that ask for one.
     pub device: Option<Arc<DeviceKey>>,
     /// The only certificate to accept.
-    pub tls_fingerprint: Option<Fingerprint>,
+    pub tls_fingerprint: Option<CertificateFingerprint>,
     /// Certificates that are trusted besides those of the machine.
-    pub extra_roots: ExtraRoots,
+    pub extra_roots: ExtraRootCertificates,
     /// Whether everything may be sent in the clear to another machine.
     pub allow_plaintext: bool,
     /// How long all of connecting may take.
@@ -103,10 +103,10 @@ impl ConnectOptions {
             client,
             caps: Vec::new(),
             scopes: Vec::new(),
-            auth: Credentials::None,
+            auth: GatewayCredentials::None,
             device: None,
             tls_fingerprint: None,
-            extra_roots: ExtraRoots::default(),
+            extra_roots: ExtraRootCertificates::default(),
             allow_plaintext: false,
             timeout: TIMEOUT_DEFAULT,
         }
@@ -133,29 +133,29 @@ impl Default for ConnectOptions {
 
 /// A connection to a gateway. Clones share it; it ends with the last of them.
 #[derive(Clone)]
-pub struct Client {
-    connection: Arc<Connection>,
+pub struct GatewayClient {
+    connection: Arc<GatewayClientConnection>,
 }
 
-impl Client {
+impl GatewayClient {
     /// Connects.
     pub async fn connect(
-        target: Target,
+        target: GatewayTarget,
         options: ConnectOptions,
-    ) -> Result<(Self, Events), ClientError> {
+    ) -> Result<(Self, GatewayEvents), GatewayClientError> {
         let deadline = options.timeout;
         let greeting = async {
             let (mut reader, mut writer) = transport::open(target, &options).await?;
-            let hello = greeting::greet(&mut reader, &mut writer, &options).await?;
+            let hello = client_handshake::greet(&mut reader, &mut writer, &options).await?;
             Ok((reader, writer, hello))
         };
         let (reader, writer, hello) = timeout(deadline, greeting).await.map_err(|_| {
-            ClientError::Timeout { what: "connecting to the gateway", after: deadline }
+            GatewayClientError::Timeout { what: "connecting to the gateway", after: deadline }
         })??;
-        let (connection, events) = Connection::start(reader, writer, hello);
+        let (connection, events) = GatewayClientConnection::start(reader, writer, hello);
         let connection = Arc::new(connection);
         let shared = connection.shared();
-        Ok((Self { connection }, Events { queue: events, shared }))
+        Ok((Self { connection }, GatewayEvents { queue: events, shared }))
     }
 
     /// What the gateway said of itself.
@@ -170,8 +170,11 @@ impl Client {
 
     /// Asks for something, and waits for the answer as long as the connection lasts. Events have to
     /// be taken meanwhile: when their queue is full, no answer is read either.
-    pub async fn request<M: Method>(&self, params: M::Params) -> Result<M::Result, ClientError> {
-        let answer = self.request_written(M::NAME, &Written::of(M::NAME, &params)?).await?;
+    pub async fn request<M: GatewayMethod>(
+        &self,
+        params: M::Params,
+    ) -> Result<M::Result, GatewayClientError> {
+        let answer = self.request_written(M::NAME, &EncodedParams::of(M::NAME, &params)?).await?;
         read_answer(M::NAME, answer)
     }
 
@@ -180,19 +183,19 @@ impl Client {
     pub async fn request_written(
         &self,
         method: &str,
-        params: &Written,
-    ) -> Result<Value, ClientError> {
+        params: &EncodedParams,
+    ) -> Result<Value, GatewayClientError> {
         self.connection.request(method, params).await
     }
 
     /// Asks for something, and waits at most so long.
-    pub async fn request_within<M: Method>(
+    pub async fn request_within<M: GatewayMethod>(
         &self,
         params: M::Params,
         limit: Duration,
-    ) -> Result<M::Result, ClientError> {
+    ) -> Result<M::Result, GatewayClientError> {
         let answer = timeout(limit, self.request::<M>(params)).await;
-        answer.map_err(|_| ClientError::Timeout { what: M::NAME, after: limit })?
+        answer.map_err(|_| GatewayClientError::Timeout { what: M::NAME, after: limit })?
     }
 
     /// Ends the connection, and waits until it is over.
@@ -201,19 +204,19 @@ impl Client {
     }
 }
 
-impl std::fmt::Debug for Client {
+impl std::fmt::Debug for GatewayClient {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Client").field("server", &self.hello().server).finish_non_exhaustive()
     }
 }
 
 /// What happens at the gateway, in order. Signs of life are kept back.
-pub struct Events {
-    queue: queue::Receiver<EventFrame>,
-    shared: Arc<connection::Shared>,
+pub struct GatewayEvents {
+    queue: bounded_queue::QueueReceiver<EventFrame>,
+    shared: Arc<connection::GatewayClientState>,
 }
 
-impl Events {
+impl GatewayEvents {
     /// The next event; `None` when the connection ended. What came before the end comes first.
     pub async fn next(&mut self) -> Option<EventFrame> {
         self.queue.recv().await
@@ -225,7 +228,7 @@ impl Events {
     }
 }
 
-impl std::fmt::Debug for Events {
+impl std::fmt::Debug for GatewayEvents {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Events").field("end", &self.end()).finish_non_exhaustive()
     }

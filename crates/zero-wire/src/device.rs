@@ -22,20 +22,20 @@ pub struct DeviceKey {
 /// A key that is none.
 #[derive(Debug, thiserror::Error)]
 #[error("the device key is damaged; remove it, and a new one is made at the next start")]
-pub struct BadDeviceKey;
+pub struct DeviceKeyError;
 
 impl DeviceKey {
     /// A new key, and the bytes to keep it in: PKCS #8, a secret.
-    pub fn generate() -> Result<(Self, Vec<u8>), BadDeviceKey> {
+    pub fn generate() -> Result<(Self, Vec<u8>), DeviceKeyError> {
         let document =
-            Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).map_err(|_| BadDeviceKey)?;
+            Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).map_err(|_| DeviceKeyError)?;
         let key = Self::from_pkcs8(document.as_ref())?;
         Ok((key, document.as_ref().to_vec()))
     }
 
     /// The key in those bytes.
-    pub fn from_pkcs8(bytes: &[u8]) -> Result<Self, BadDeviceKey> {
-        let pair = Ed25519KeyPair::from_pkcs8(bytes).map_err(|_| BadDeviceKey)?;
+    pub fn from_pkcs8(bytes: &[u8]) -> Result<Self, DeviceKeyError> {
+        let pair = Ed25519KeyPair::from_pkcs8(bytes).map_err(|_| DeviceKeyError)?;
         Ok(Self { pair })
     }
 
@@ -129,7 +129,7 @@ impl<'a> ChallengeContext<'a> {
 
 /// What is wrong with a proof.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum DeviceProblem {
+pub enum DeviceProofError {
     /// The public key is no Ed25519 key in base64url.
     #[error("device public key invalid; send the 32 raw bytes in base64url")]
     PublicKey,
@@ -147,7 +147,7 @@ pub enum DeviceProblem {
     Signature,
 }
 
-impl DeviceProblem {
+impl DeviceProofError {
     /// `details.code` of the error.
     pub fn code(self) -> &'static str {
         match self {
@@ -177,20 +177,20 @@ pub fn verify(
     proof: &DeviceProof,
     context: &ChallengeContext<'_>,
     protocol: u32,
-) -> Result<(), DeviceProblem> {
-    let public_key = decode::<32>(&proof.public_key).ok_or(DeviceProblem::PublicKey)?;
+) -> Result<(), DeviceProofError> {
+    let public_key = decode::<32>(&proof.public_key).ok_or(DeviceProofError::PublicKey)?;
     if device_id(&public_key) != proof.id {
-        return Err(DeviceProblem::Id);
+        return Err(DeviceProofError::Id);
     }
     if context.nonce.is_empty() || proof.nonce != context.nonce {
-        return Err(DeviceProblem::Nonce);
+        return Err(DeviceProofError::Nonce);
     }
     if proof.signed_at.abs_diff(context.signed_at) > SKEW_MS_MAX {
-        return Err(DeviceProblem::Time);
+        return Err(DeviceProofError::Time);
     }
-    let signature = decode::<64>(&proof.signature).ok_or(DeviceProblem::Signature)?;
+    let signature = decode::<64>(&proof.signature).ok_or(DeviceProofError::Signature)?;
     if context.is_ambiguous() {
-        return Err(DeviceProblem::Signature);
+        return Err(DeviceProofError::Signature);
     }
     let forms: &[SignedForm] =
         if protocol == 3 { &[SignedForm::V3, SignedForm::V2] } else { &[SignedForm::V3] };
@@ -199,7 +199,7 @@ pub fn verify(
         let text = context.signed_text(*form, &proof.id, proof.signed_at);
         key.verify(text.as_bytes(), &signature).is_ok()
     };
-    if forms.iter().any(is_signed) { Ok(()) } else { Err(DeviceProblem::Signature) }
+    if forms.iter().any(is_signed) { Ok(()) } else { Err(DeviceProofError::Signature) }
 }
 
 /// What is signed: `V3` names the machine too.
@@ -224,13 +224,13 @@ mod tests {
     /// What a client of the family sent, with its signature.
     const RECORDED: &str = include_str!("../tests/fixtures/device.json");
 
-    struct Recorded {
+    struct RecordedProof {
         proof: DeviceProof,
         scopes: Vec<String>,
         token: String,
     }
 
-    impl Recorded {
+    impl RecordedProof {
         fn read() -> Self {
             let recorded: serde_json::Value = serde_json::from_str(RECORDED).unwrap();
             let text = |name: &str| recorded[name].as_str().unwrap().to_owned();
@@ -283,14 +283,14 @@ mod tests {
 
     #[test]
     fn a_proof_of_a_client_of_the_family_holds() {
-        let recorded = Recorded::read();
+        let recorded = RecordedProof::read();
         assert_eq!(verify(&recorded.proof, &recorded.context(), 4), Ok(()));
         assert_eq!(verify(&recorded.proof, &recorded.context(), 3), Ok(()));
     }
 
     #[test]
     fn every_flipped_bit_is_found() {
-        let recorded = Recorded::read();
+        let recorded = RecordedProof::read();
         let context = recorded.context();
         let text =
             context.signed_text(SignedForm::V3, &recorded.proof.id, recorded.proof.signed_at);
@@ -308,7 +308,7 @@ mod tests {
             changed[bit / 8] ^= 1 << (bit % 8);
             let signature = URL_SAFE_NO_PAD.encode(changed);
             let proof = DeviceProof { signature, ..recorded.proof.clone() };
-            assert_eq!(verify(&proof, &context, 4), Err(DeviceProblem::Signature), "bit {bit}");
+            assert_eq!(verify(&proof, &context, 4), Err(DeviceProofError::Signature), "bit {bit}");
         }
         for bit in 0..public_key.len() * 8 {
             let mut changed = public_key;
@@ -316,10 +316,10 @@ mod tests {
             let public_key = URL_SAFE_NO_PAD.encode(changed);
             let stolen_id =
                 DeviceProof { public_key: public_key.clone(), ..recorded.proof.clone() };
-            assert_eq!(verify(&stolen_id, &context, 4), Err(DeviceProblem::Id), "bit {bit}");
+            assert_eq!(verify(&stolen_id, &context, 4), Err(DeviceProofError::Id), "bit {bit}");
             let own_id =
                 DeviceProof { id: device_id(&changed), public_key, ..recorded.proof.clone() };
-            assert_eq!(verify(&own_id, &context, 4), Err(DeviceProblem::Signature), "bit {bit}");
+            assert_eq!(verify(&own_id, &context, 4), Err(DeviceProofError::Signature), "bit {bit}");
         }
     }
 
@@ -327,9 +327,9 @@ mod tests {
     fn check(
         change: impl Fn(&mut DeviceProof),
         claim: impl Fn(&mut ChallengeContext<'_>),
-        expected: DeviceProblem,
+        expected: DeviceProofError,
     ) {
-        let recorded = Recorded::read();
+        let recorded = RecordedProof::read();
         let mut proof = recorded.proof.clone();
         change(&mut proof);
         let mut context = recorded.context();
@@ -341,7 +341,7 @@ mod tests {
 
     #[test]
     fn another_claim_is_found() {
-        use DeviceProblem::*;
+        use DeviceProofError::*;
         let same = |_: &mut DeviceProof| {};
         check(same, |context| context.nonce = "another", Nonce);
         check(same, |context| context.nonce = "", Nonce);
@@ -368,7 +368,7 @@ mod tests {
         let other = DeviceKey::generate().unwrap().0;
         check(
             move |proof| {
-                let recorded = Recorded::read();
+                let recorded = RecordedProof::read();
                 proof.signature = other.proof(&recorded.context()).signature;
             },
             unclaimed,
@@ -383,7 +383,7 @@ mod tests {
         assert_eq!(key.id(), kept.id());
         assert_eq!(key.id().len(), 64);
         assert!(DeviceKey::from_pkcs8(&bytes[1..]).is_err());
-        let recorded = Recorded::read();
+        let recorded = RecordedProof::read();
         let context = recorded.context();
         let proof = kept.proof(&context);
         assert_eq!(verify(&proof, &context, 4), Ok(()));
@@ -395,19 +395,19 @@ mod tests {
     #[test]
     fn the_older_form_is_for_the_older_protocol() {
         let (key, _) = DeviceKey::generate().unwrap();
-        let recorded = Recorded::read();
+        let recorded = RecordedProof::read();
         let context = recorded.context();
         let mut proof = key.proof(&context);
         let text = context.signed_text(SignedForm::V2, &proof.id, proof.signed_at);
         proof.signature = URL_SAFE_NO_PAD.encode(key.pair.sign(text.as_bytes()));
         assert_eq!(verify(&proof, &context, 3), Ok(()));
-        assert_eq!(verify(&proof, &context, 4), Err(DeviceProblem::Signature));
+        assert_eq!(verify(&proof, &context, 4), Err(DeviceProofError::Signature));
     }
 
     #[test]
     fn a_text_that_reads_in_two_ways_is_refused() {
         let (key, _) = DeviceKey::generate().unwrap();
-        let recorded = Recorded::read();
+        let recorded = RecordedProof::read();
         let context = recorded.context();
         let (both, comma) = (["a|b".to_owned()], ["a,b".to_owned()]);
         for context in [
@@ -418,7 +418,7 @@ mod tests {
             ChallengeContext { device_family: "|linux", ..context },
         ] {
             let proof = key.proof(&context);
-            assert_eq!(verify(&proof, &context, 4), Err(DeviceProblem::Signature));
+            assert_eq!(verify(&proof, &context, 4), Err(DeviceProofError::Signature));
         }
     }
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 /// Why a request was not done. Clients branch on `code` and `details.code`, never on the message.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct ErrorShape {
+pub struct ErrorPayload {
     /// Which kind.
     pub code: ErrorCode,
     /// What was wrong and what to do next.
@@ -54,7 +54,7 @@ impl ErrorCode {
     }
 }
 
-impl ErrorShape {
+impl ErrorPayload {
     /// An error without details.
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), details: None, retryable: None, retry_after_ms: None }

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::approvals::Decision;
+use crate::approvals::ExecApprovalDecision;
 use crate::chat::ChatMessage;
 
 /// The first event of every connection.
@@ -24,7 +24,7 @@ pub const SHUTDOWN: &str = "shutdown";
 
 /// Payload of `tick`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Tick {
+pub struct TickEvent {
     /// When, in milliseconds since 1970.
     pub ts: i64,
 }
@@ -44,13 +44,13 @@ pub struct ChatEvent {
     pub seq: u64,
     /// What.
     #[serde(flatten)]
-    pub state: ChatState,
+    pub state: ChatRunState,
 }
 
 /// How a run stands.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "state", rename_all = "lowercase", rename_all_fields = "camelCase")]
-pub enum ChatState {
+pub enum ChatRunState {
     /// It gets ready. zero sends none.
     Status {
         /// With what: `preparing_context`, `starting_model`, …
@@ -98,7 +98,7 @@ pub enum ChatState {
         error_kind: Option<String>,
         /// More about it, for programs.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        error_detail: Option<ErrorDetail>,
+        error_detail: Option<ChatErrorDetail>,
         /// All that it said before.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         message: Option<ChatMessage>,
@@ -108,7 +108,7 @@ pub enum ChatState {
 /// More about a failure.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct ErrorDetail {
+pub struct ChatErrorDetail {
     /// Who provides the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider: Option<String>,
@@ -173,7 +173,7 @@ pub enum AgentStream {
 /// Payload of `exec.approval.requested`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct ApprovalRequested {
+pub struct ApprovalRequestedEvent {
     /// The question.
     pub id: String,
     /// What is asked.
@@ -203,17 +203,17 @@ pub struct ApprovalRequestInfo {
     /// The call.
     pub tool_call_id: String,
     /// What may be answered.
-    pub allowed_decisions: Vec<Decision>,
+    pub allowed_decisions: Vec<ExecApprovalDecision>,
 }
 
 /// Payload of `exec.approval.resolved`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct ApprovalResolved {
+pub struct ApprovalResolvedEvent {
     /// The question.
     pub id: String,
     /// The answer.
-    pub decision: Decision,
+    pub decision: ExecApprovalDecision,
     /// Who.
     pub resolved_by: String,
     /// When, in milliseconds since 1970.
@@ -223,7 +223,7 @@ pub struct ApprovalResolved {
 /// Payload of `shutdown`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Shutdown {
+pub struct ShutdownEvent {
     /// Why.
     pub reason: String,
     /// When it may be back.

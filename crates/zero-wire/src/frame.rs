@@ -7,8 +7,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::error::ErrorShape;
-use crate::params::Checker;
+use crate::error::ErrorPayload;
+use crate::params::ParamsChecker;
 
 /// Most bytes of a message before its sender is known.
 pub const UNKNOWN_SENDER_BYTES_MAX: usize = 64 * 1024;
@@ -24,7 +24,7 @@ pub const VALUES_MAX: usize = 1 << 20;
 /// One message.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type")]
-pub enum Frame {
+pub enum GatewayFrame {
     /// Somebody wants something.
     #[serde(rename = "req")]
     Request(RequestFrame),
@@ -38,7 +38,7 @@ pub enum Frame {
 
 /// A message that is none.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum BadFrame {
+pub enum FrameParseError {
     /// It is no JSON.
     #[error("not JSON; send one JSON object in each message")]
     NotJson,
@@ -58,14 +58,14 @@ pub enum BadFrame {
 }
 
 /// The frame in a message.
-pub fn parse(text: &str) -> Result<Frame, BadFrame> {
+pub fn parse(text: &str) -> Result<GatewayFrame, FrameParseError> {
     if has_more_values_than(text, VALUES_MAX) {
-        return Err(BadFrame::TooMany);
+        return Err(FrameParseError::TooMany);
     }
-    let message: Value = serde_json::from_str(text).map_err(|_| BadFrame::NotJson)?;
+    let message: Value = serde_json::from_str(text).map_err(|_| FrameParseError::NotJson)?;
     let id = message.get("id").and_then(Value::as_str).filter(|id| !id.is_empty());
     let id = id.map(str::to_owned);
-    let invalid = |kind, what: &str| BadFrame::Invalid { kind, what: what.to_owned(), id };
+    let invalid = |kind, what: &str| FrameParseError::Invalid { kind, what: what.to_owned(), id };
     let Value::Object(mut fields) = message else {
         return Err(invalid("request", "must be object"));
     };
@@ -75,9 +75,9 @@ pub fn parse(text: &str) -> Result<Frame, BadFrame> {
     // Each kind by itself: to read them as one type would copy every value once more.
     let fields = Value::Object(fields);
     let (kind, frame) = match kind.as_str() {
-        Some("req") => ("request", read(fields, &REQUEST).map(Frame::Request)),
-        Some("res") => ("response", read(fields, &RESPONSE).map(Frame::Response)),
-        Some("event") => ("event", read(fields, &EVENT).map(Frame::Event)),
+        Some("req") => ("request", read(fields, &REQUEST).map(GatewayFrame::Request)),
+        Some("res") => ("response", read(fields, &RESPONSE).map(GatewayFrame::Response)),
+        Some("event") => ("event", read(fields, &EVENT).map(GatewayFrame::Event)),
         _ => ("request", Err("at /type: must be equal to constant".to_owned())),
     };
     frame.map_err(|what| invalid(kind, &what))
@@ -108,9 +108,9 @@ fn has_more_values_than(text: &str, most: usize) -> bool {
     false
 }
 
-static REQUEST: LazyLock<Checker> = LazyLock::new(Checker::of::<RequestFrame>);
-static RESPONSE: LazyLock<Checker> = LazyLock::new(Checker::of::<ResponseFrame>);
-static EVENT: LazyLock<Checker> = LazyLock::new(Checker::of::<EventFrame>);
+static REQUEST: LazyLock<ParamsChecker> = LazyLock::new(ParamsChecker::of::<RequestFrame>);
+static RESPONSE: LazyLock<ParamsChecker> = LazyLock::new(ParamsChecker::of::<ResponseFrame>);
+static EVENT: LazyLock<ParamsChecker> = LazyLock::new(ParamsChecker::of::<EventFrame>);
 
 /// Makes ready what checks frames.
 pub fn prepare() {
@@ -119,7 +119,7 @@ pub fn prepare() {
     }
 }
 
-fn read<T: DeserializeOwned>(fields: Value, checker: &Checker) -> Result<T, String> {
+fn read<T: DeserializeOwned>(fields: Value, checker: &ParamsChecker) -> Result<T, String> {
     checker.check(&fields)?;
     serde_json::from_value(fields).map_err(|_| "must be as the schema says".to_owned())
 }
@@ -157,7 +157,7 @@ pub struct ResponseFrame {
     pub payload: Option<Value>,
     /// Why it was not done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub error: Option<ErrorShape>,
+    pub error: Option<ErrorPayload>,
 }
 
 /// Something happened.
@@ -199,7 +199,7 @@ mod tests {
     fn check(text: &str, expected: &str) {
         let said = match parse(text) {
             Ok(frame) => format!("{frame:?}"),
-            Err(BadFrame::Invalid { kind, what, id }) => {
+            Err(FrameParseError::Invalid { kind, what, id }) => {
                 let id = id.unwrap_or_else(|| "invalid".to_owned());
                 format!("{id}: invalid {kind} frame: {what}")
             }
@@ -303,10 +303,10 @@ mod tests {
         prop::option::of(values().prop_filter("null is nothing", |value| !value.is_null()))
     }
 
-    fn frames() -> impl Strategy<Value = Frame> {
+    fn frames() -> impl Strategy<Value = GatewayFrame> {
         let request = (".+", ".+", payloads(), prop::option::of(".{0,128}")).prop_map(
             |(id, method, params, traceparent)| {
-                Frame::Request(RequestFrame { id, method, params, traceparent })
+                GatewayFrame::Request(RequestFrame { id, method, params, traceparent })
             },
         );
         let codes = prop_oneof![
@@ -315,7 +315,7 @@ mod tests {
             "[A-Z]{9}".prop_map(ErrorCode::Other),
         ];
         let errors = (codes, ".+", payloads(), any::<Option<bool>>(), any::<Option<u64>>())
-            .prop_map(|(code, message, details, retryable, retry_after_ms)| ErrorShape {
+            .prop_map(|(code, message, details, retryable, retry_after_ms)| ErrorPayload {
                 code,
                 message,
                 details,
@@ -323,13 +323,15 @@ mod tests {
                 retry_after_ms,
             });
         let response = (".+", any::<bool>(), payloads(), prop::option::of(errors)).prop_map(
-            |(id, ok, payload, error)| Frame::Response(ResponseFrame { id, ok, payload, error }),
+            |(id, ok, payload, error)| {
+                GatewayFrame::Response(ResponseFrame { id, ok, payload, error })
+            },
         );
         let versions =
             any::<(u64, u64)>().prop_map(|(presence, health)| StateVersion { presence, health });
         let event = (".+", payloads(), any::<Option<u64>>(), prop::option::of(versions)).prop_map(
             |(event, payload, seq, state_version)| {
-                Frame::Event(EventFrame { event, payload, seq, state_version })
+                GatewayFrame::Event(EventFrame { event, payload, seq, state_version })
             },
         );
         prop_oneof![request, response, event]
@@ -340,7 +342,7 @@ mod tests {
         fn a_frame_is_read_as_it_was_written(frame in frames()) {
             let text = serde_json::to_string(&frame).unwrap();
             prop_assert_eq!(parse(&text), Ok(frame.clone()));
-            prop_assert_eq!(serde_json::from_str::<Frame>(&text).unwrap(), frame);
+            prop_assert_eq!(serde_json::from_str::<GatewayFrame>(&text).unwrap(), frame);
         }
 
         #[test]

@@ -263,11 +263,11 @@ pub struct HelloOk {
     /// The protocol that is spoken from now on.
     pub protocol: u32,
     /// Who answers.
-    pub server: ServerInfo,
+    pub server: GatewayServerInfo,
     /// What it can do.
-    pub features: Features,
+    pub features: GatewayFeatures,
     /// What it knows of itself.
-    pub snapshot: Snapshot,
+    pub snapshot: GatewaySnapshot,
     /// What was granted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auth: Option<HelloAuth>,
@@ -287,7 +287,7 @@ pub enum HelloKind {
 /// Who answers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct ServerInfo {
+pub struct GatewayServerInfo {
     /// Its version.
     pub version: String,
     /// This connection.
@@ -296,7 +296,7 @@ pub struct ServerInfo {
 
 /// What a gateway can do.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Features {
+pub struct GatewayFeatures {
     /// Its methods.
     pub methods: Vec<String>,
     /// Its events.
@@ -309,7 +309,7 @@ pub struct Features {
 /// What a gateway knows of itself. zero tells no client about others.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Snapshot {
+pub struct GatewaySnapshot {
     /// Who is there: nobody, as far as clients are told.
     pub presence: Vec<Value>,
     /// How it feels.
@@ -361,7 +361,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::method::Method as _;
+    use crate::method::GatewayMethod as _;
 
     #[test]
     fn the_words_are_those_of_the_wire() {

@@ -8,6 +8,7 @@
 //! Not here: what the methods do (`zero_gateway`), how sessions work (`zero_session`).
 
 pub mod approvals;
+mod bounded_queue;
 pub mod chat;
 pub mod client;
 pub mod close;
@@ -19,14 +20,13 @@ pub mod handshake;
 pub mod method;
 pub mod params;
 pub mod pipe;
-mod queue;
 pub mod schema;
 pub mod sessions;
 pub mod tools;
 pub mod zero_sessions;
 
 pub use close::CloseReason;
-pub use error::{ErrorCode, ErrorShape};
-pub use frame::{EventFrame, Frame, RequestFrame, ResponseFrame};
-pub use method::{Method, Scope};
+pub use error::{ErrorCode, ErrorPayload};
+pub use frame::{EventFrame, GatewayFrame, RequestFrame, ResponseFrame};
+pub use method::{GatewayMethod, TokenScope};
 pub use params::params;

@@ -4,21 +4,21 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::params::Checker;
+use crate::params::ParamsChecker;
 
 /// A method of the gateway.
-pub trait Method {
+pub trait GatewayMethod {
     /// Its name on the wire.
     const NAME: &'static str;
     /// The scope that it needs.
-    const SCOPE: Scope;
+    const SCOPE: TokenScope;
     /// What it takes; unknown fields are refused.
     type Params: Serialize + DeserializeOwned + JsonSchema + Send;
     /// What it gives.
     type Result: Serialize + DeserializeOwned + JsonSchema + Send;
 
     /// Checks what it is given.
-    fn checker() -> &'static Checker;
+    fn checker() -> &'static ParamsChecker;
 }
 
 /// A method, as a row of a table.
@@ -27,16 +27,16 @@ pub struct MethodInfo {
     /// Its name on the wire.
     pub name: &'static str,
     /// The scope that it needs.
-    pub scope: Scope,
+    pub scope: TokenScope,
     /// Checks what it is given.
-    pub checker: fn() -> &'static Checker,
+    pub checker: fn() -> &'static ParamsChecker,
     pub(crate) params: fn(&mut SchemaGenerator) -> Schema,
     pub(crate) result: fn(&mut SchemaGenerator) -> Schema,
 }
 
 impl MethodInfo {
     /// The row of a method.
-    pub const fn of<M: Method>() -> Self {
+    pub const fn of<M: GatewayMethod>() -> Self {
         Self {
             name: M::NAME,
             scope: M::SCOPE,
@@ -49,7 +49,7 @@ impl MethodInfo {
 
 /// What a token may be used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Scope {
+pub enum TokenScope {
     /// To look.
     Read,
     /// To talk; includes looking.
@@ -62,7 +62,7 @@ pub enum Scope {
     Admin,
 }
 
-impl Scope {
+impl TokenScope {
     /// All of them.
     pub const ALL: [Self; 5] =
         [Self::Read, Self::Write, Self::Approvals, Self::Questions, Self::Admin];
@@ -102,15 +102,15 @@ macro_rules! methods {
             #[derive(Clone, Copy, Debug)]
             pub struct $type;
 
-            impl $crate::method::Method for $type {
+            impl $crate::method::GatewayMethod for $type {
                 const NAME: &'static str = $name;
-                const SCOPE: $crate::method::Scope = $crate::method::Scope::$scope;
+                const SCOPE: $crate::method::TokenScope = $crate::method::TokenScope::$scope;
                 type Params = $params;
                 type Result = $result;
 
-                fn checker() -> &'static $crate::params::Checker {
-                    static CHECKER: std::sync::LazyLock<$crate::params::Checker> =
-                        std::sync::LazyLock::new($crate::params::Checker::of::<$params>);
+                fn checker() -> &'static $crate::params::ParamsChecker {
+                    static CHECKER: std::sync::LazyLock<$crate::params::ParamsChecker> =
+                        std::sync::LazyLock::new($crate::params::ParamsChecker::of::<$params>);
                     &CHECKER
                 }
             }

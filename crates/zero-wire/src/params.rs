@@ -4,7 +4,7 @@
 //! nor that a text is too long, and would quote what was sent, which may be a token. The checker
 //! knows only the words of JSON Schema that zero's own types give rise to; a test holds it to that.
 
-mod rule;
+mod schema_rule;
 
 use std::fmt;
 
@@ -12,9 +12,9 @@ use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value};
 
-use crate::error::ErrorShape;
-use crate::method::Method;
-use rule::Rule;
+use crate::error::ErrorPayload;
+use crate::method::GatewayMethod;
+use schema_rule::SchemaRule;
 
 /// Most problems that are told at once.
 const PROBLEMS_MAX: usize = 8;
@@ -22,12 +22,12 @@ const PROBLEMS_MAX: usize = 8;
 const NAME_LEN_MAX: usize = 64;
 
 /// The parameters of a method, or what is wrong with them. Absent ones are an empty object.
-pub fn params<M: Method>(written: Option<Value>) -> Result<M::Params, ErrorShape> {
+pub fn params<M: GatewayMethod>(written: Option<Value>) -> Result<M::Params, ErrorPayload> {
     let written = match written {
         None | Some(Value::Null) => Value::Object(Map::new()),
         Some(written) => written,
     };
-    let refuse = |what: &str| ErrorShape::invalid(format!("invalid {} params: {what}", M::NAME));
+    let refuse = |what: &str| ErrorPayload::invalid(format!("invalid {} params: {what}", M::NAME));
     M::checker().check(&written).map_err(|what| refuse(&what))?;
     // What the checker lets through can be read. Should it ever not be so, the reader's own words
     // are kept back: they quote what was sent.
@@ -36,13 +36,13 @@ pub fn params<M: Method>(written: Option<Value>) -> Result<M::Params, ErrorShape
 
 /// Checks values against the schema of a type.
 #[derive(Debug)]
-pub struct Checker {
-    rule: Rule,
+pub struct ParamsChecker {
+    rule: SchemaRule,
     #[cfg(test)]
     schema: Value,
 }
 
-impl Checker {
+impl ParamsChecker {
     /// The checker of a type.
     pub fn of<T: JsonSchema>() -> Self {
         let inline =
@@ -53,7 +53,7 @@ impl Checker {
     /// The checker of a schema in which there are only words that it [knows](Self::knows).
     pub fn new(schema: Value) -> Self {
         Self {
-            rule: Rule::of(&schema),
+            rule: SchemaRule::of(&schema),
             #[cfg(test)]
             schema,
         }
@@ -61,14 +61,14 @@ impl Checker {
 
     /// Whether a schema has only words that are obeyed here, or only describe.
     pub fn knows(schema: &Value) -> bool {
-        Rule::knows(schema)
+        SchemaRule::knows(schema)
     }
 
     /// What is wrong with a value, in the family's words: `must have required property 'message'`,
     /// `at root: unexpected property 'zzz'`, `at /client/id: must be string`.
     pub fn check(&self, value: &Value) -> Result<(), String> {
-        let mut problems = Problems::default();
-        self.rule.check(value, &Place::Root, &mut problems);
+        let mut problems = SchemaProblems::default();
+        self.rule.check(value, &ValuePath::Root, &mut problems);
         if problems.0.is_empty() { Ok(()) } else { Err(problems.0.join("; ")) }
     }
 
@@ -79,43 +79,43 @@ impl Checker {
 }
 
 #[derive(Default)]
-struct Problems(Vec<String>);
+struct SchemaProblems(Vec<String>);
 
-impl Problems {
+impl SchemaProblems {
     fn is_full(&self) -> bool {
         self.0.len() >= PROBLEMS_MAX
     }
 
-    fn add(&mut self, place: &Place<'_>, what: &str) {
+    fn add(&mut self, place: &ValuePath<'_>, what: &str) {
         if self.is_full() {
             return;
         }
         self.0.push(match place {
-            Place::Root => what.to_owned(),
+            ValuePath::Root => what.to_owned(),
             place => format!("at {place}: {what}"),
         });
     }
 
-    fn add_unexpected(&mut self, place: &Place<'_>, name: &str) {
+    fn add_unexpected(&mut self, place: &ValuePath<'_>, name: &str) {
         if self.is_full() {
             return;
         }
         let name = shown(name);
         self.0.push(match place {
-            Place::Root => format!("at root: unexpected property '{name}'"),
+            ValuePath::Root => format!("at root: unexpected property '{name}'"),
             place => format!("at {place}: unexpected property '{name}'"),
         });
     }
 }
 
 /// Where a value stands; written down only when something is wrong with it, as a JSON pointer.
-enum Place<'a> {
+enum ValuePath<'a> {
     Root,
-    Field(&'a Place<'a>, &'a str),
-    Item(&'a Place<'a>, usize),
+    Field(&'a ValuePath<'a>, &'a str),
+    Item(&'a ValuePath<'a>, usize),
 }
 
-impl fmt::Display for Place<'_> {
+impl fmt::Display for ValuePath<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Root => Ok(()),

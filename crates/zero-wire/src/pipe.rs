@@ -7,36 +7,37 @@ use std::sync::{Arc, OnceLock};
 
 use tokio_util::sync::CancellationToken;
 
+use crate::bounded_queue::{self, QueueSendError};
 use crate::close::CloseReason;
 use crate::frame::{BUFFERED_BYTES_MAX, PAYLOAD_BYTES_MAX};
-use crate::queue::{self, NotSent};
 
 /// Most frames that wait in one direction.
 pub const FRAMES_MAX: usize = 1024;
 
 /// A connection: the client's end and the gateway's.
-pub fn pipe() -> (ClientEnd, ServerEnd) {
-    let closing = Arc::new(Closing { reason: OnceLock::new(), closed: CancellationToken::new() });
-    let (to_server, at_server) = queue::queue(FRAMES_MAX, BUFFERED_BYTES_MAX);
-    let (to_client, at_client) = queue::queue(FRAMES_MAX, BUFFERED_BYTES_MAX);
+pub fn pipe() -> (ClientPipeEnd, ServerPipeEnd) {
+    let closing =
+        Arc::new(CloseSignal { reason: OnceLock::new(), closed: CancellationToken::new() });
+    let (to_server, at_server) = bounded_queue::queue(FRAMES_MAX, BUFFERED_BYTES_MAX);
+    let (to_client, at_client) = bounded_queue::queue(FRAMES_MAX, BUFFERED_BYTES_MAX);
     let end = |frames_out, frames_in| {
         let sender = PipeSender { frames: frames_out, closing: closing.clone() };
         (sender, PipeReceiver { frames: frames_in, closing: closing.clone() })
     };
     let (sender, receiver) = end(to_server, at_client);
-    let client = ClientEnd { sender, receiver };
+    let client = ClientPipeEnd { sender, receiver };
     let (sender, receiver) = end(to_client, at_server);
-    (client, ServerEnd { sender, receiver })
+    (client, ServerPipeEnd { sender, receiver })
 }
 
 /// The end that a client speaks on.
 #[derive(Debug)]
-pub struct ClientEnd {
+pub struct ClientPipeEnd {
     sender: PipeSender,
     receiver: PipeReceiver,
 }
 
-impl ClientEnd {
+impl ClientPipeEnd {
     /// Both directions.
     pub fn split(self) -> (PipeSender, PipeReceiver) {
         (self.sender, self.receiver)
@@ -45,12 +46,12 @@ impl ClientEnd {
 
 /// The end that a gateway speaks on.
 #[derive(Debug)]
-pub struct ServerEnd {
+pub struct ServerPipeEnd {
     sender: PipeSender,
     receiver: PipeReceiver,
 }
 
-impl ServerEnd {
+impl ServerPipeEnd {
     /// Both directions.
     pub fn split(self) -> (PipeSender, PipeReceiver) {
         (self.sender, self.receiver)
@@ -61,8 +62,8 @@ impl ServerEnd {
 /// connection lost.
 #[derive(Clone)]
 pub struct PipeSender {
-    frames: queue::Sender<String>,
-    closing: Arc<Closing>,
+    frames: bounded_queue::QueueSender<String>,
+    closing: Arc<CloseSignal>,
 }
 
 /// Why a frame was not sent.
@@ -97,8 +98,8 @@ impl PipeSender {
         self.check(&frame)?;
         let length = frame.len();
         self.frames.try_send(frame, length).map_err(|not_sent| match not_sent {
-            NotSent::Full => PipeError::Full,
-            NotSent::Closed => PipeError::Closed(self.closing.reason()),
+            QueueSendError::Full => PipeError::Full,
+            QueueSendError::Closed => PipeError::Closed(self.closing.reason()),
         })
     }
 
@@ -132,8 +133,8 @@ impl std::fmt::Debug for PipeSender {
 
 /// Receives frames of the other end. When it is gone, the connection is closed.
 pub struct PipeReceiver {
-    frames: queue::Receiver<String>,
-    closing: Arc<Closing>,
+    frames: bounded_queue::QueueReceiver<String>,
+    closing: Arc<CloseSignal>,
 }
 
 impl PipeReceiver {
@@ -168,12 +169,12 @@ impl std::fmt::Debug for PipeReceiver {
     }
 }
 
-struct Closing {
+struct CloseSignal {
     reason: OnceLock<CloseReason>,
     closed: CancellationToken,
 }
 
-impl Closing {
+impl CloseSignal {
     fn close(&self, reason: CloseReason) {
         let _ = self.reason.set(reason);
         self.closed.cancel();

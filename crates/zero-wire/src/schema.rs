@@ -4,8 +4,8 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
-use crate::error::ErrorShape;
-use crate::frame::Frame;
+use crate::error::ErrorPayload;
+use crate::frame::GatewayFrame;
 use crate::handshake::{ConnectChallenge, PROTOCOL, PROTOCOL_MIN};
 use crate::method::MethodInfo;
 use crate::{approvals, chat, events, handshake, sessions, tools, zero_sessions};
@@ -39,17 +39,17 @@ impl EventInfo {
 
 const EVENTS: &[EventInfo] = &[
     EventInfo::of::<ConnectChallenge>(events::CONNECT_CHALLENGE),
-    EventInfo::of::<events::Tick>(events::TICK),
+    EventInfo::of::<events::TickEvent>(events::TICK),
     EventInfo::of::<events::ChatEvent>(events::CHAT),
     EventInfo::of::<events::AgentEvent>(events::AGENT),
-    EventInfo::of::<events::ApprovalRequested>(events::APPROVAL_REQUESTED),
-    EventInfo::of::<events::ApprovalResolved>(events::APPROVAL_RESOLVED),
-    EventInfo::of::<events::Shutdown>(events::SHUTDOWN),
+    EventInfo::of::<events::ApprovalRequestedEvent>(events::APPROVAL_REQUESTED),
+    EventInfo::of::<events::ApprovalResolvedEvent>(events::APPROVAL_RESOLVED),
+    EventInfo::of::<events::ShutdownEvent>(events::SHUTDOWN),
     EventInfo::of::<zero_sessions::SessionEvent>(zero_sessions::SESSION_EVENT),
-    EventInfo::of::<tools::ToolsUse>(tools::TOOLS_USE),
-    EventInfo::of::<tools::ToolsCancel>(tools::TOOLS_CANCEL),
+    EventInfo::of::<tools::ToolsUseEvent>(tools::TOOLS_USE),
+    EventInfo::of::<tools::ToolsCancelEvent>(tools::TOOLS_CANCEL),
     EventInfo::of::<tools::ToolsTerms>(tools::TOOLS_TERMS),
-    EventInfo::of::<tools::ToolsDisplaced>(tools::TOOLS_DISPLACED),
+    EventInfo::of::<tools::ToolsDisplacedEvent>(tools::TOOLS_DISPLACED),
 ];
 
 /// Every event.
@@ -61,8 +61,8 @@ pub fn events() -> impl Iterator<Item = &'static EventInfo> {
 /// gives, `events` what each carries.
 pub fn protocol_schema() -> Value {
     let mut generator = SchemaSettings::draft2020_12().into_generator();
-    let frame = generator.subschema_for::<Frame>();
-    let error = generator.subschema_for::<ErrorShape>();
+    let frame = generator.subschema_for::<GatewayFrame>();
+    let error = generator.subschema_for::<ErrorPayload>();
     let methods: Map<String, Value> = methods()
         .map(|method| {
             let params = (method.params)(&mut generator);

@@ -61,7 +61,7 @@ pub struct SessionsListParams {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub require_last_interaction: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub sort_by: Option<SortBy>,
+    pub sort_by: Option<SessionSortKey>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub configured_agents_only: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -86,7 +86,7 @@ pub struct SessionsListParams {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[expect(missing_docs, reason = "the names say it")]
-pub enum SortBy {
+pub enum SessionSortKey {
     UpdatedAt,
     LastInteractionAt,
 }

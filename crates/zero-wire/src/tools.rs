@@ -7,10 +7,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use zero_core::Kind;
-use zero_core::event::{Place, PlanEntry, ResultContent, Shown, ToolStatus};
+use zero_core::ToolKind;
+use zero_core::event::{CallDisplay, FilePosition, PlanEntry, ResultContent, ToolCallStatus};
 
-use crate::approvals::Done;
+use crate::approvals::Acknowledgement;
 use crate::methods;
 
 /// Asks a client for a call; an event.
@@ -33,11 +33,11 @@ methods! {
     /// Hosts the tools of a session from now on, until the connection ends.
     ToolsAttach "tools/attach" Write ToolsAttachParams => ToolsTerms;
     /// Says which tools there are; again whenever that changes.
-    ToolsOffer "tools/offer" Write ToolsOfferParams => Done;
+    ToolsOffer "tools/offer" Write ToolsOfferParams => Acknowledgement;
     /// Says how far a call is.
-    ToolsProgress "tools/progress" Write ToolsProgressParams => Done;
+    ToolsProgress "tools/progress" Write ToolsProgressParams => Acknowledgement;
     /// Says what became of a call. Once.
-    ToolsResult "tools/result" Write ToolsResultParams => Done;
+    ToolsResult "tools/result" Write ToolsResultParams => Acknowledgement;
 }
 
 /// Parameters of `tools/attach`.
@@ -116,7 +116,7 @@ pub struct OfferedTool {
     /// JSON Schema of its input, which is an object.
     pub input_schema: Value,
     /// How to picture it.
-    pub kind: Kind,
+    pub kind: ToolKind,
     /// Whether it changes nothing.
     pub read_only: bool,
 }
@@ -149,7 +149,7 @@ pub struct OfferedCommand {
 /// Payload of `tools/use`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct ToolsUse {
+pub struct ToolsUseEvent {
     /// The session.
     pub session_id: String,
     /// Names the call.
@@ -163,7 +163,7 @@ pub struct ToolsUse {
 /// Payload of `tools/cancel`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct ToolsCancel {
+pub struct ToolsCancelEvent {
     /// The session.
     pub session_id: String,
     /// The call.
@@ -174,7 +174,7 @@ pub struct ToolsCancel {
 /// asked of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct ToolsDisplaced {
+pub struct ToolsDisplacedEvent {
     /// The session, by its one spelling.
     pub session_key: String,
     /// What `tools/use` called it.
@@ -198,11 +198,11 @@ pub struct ToolsProgressParams {
     pub title: Option<String>,
     /// How to picture it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub kind: Option<Kind>,
+    pub kind: Option<ToolKind>,
     /// Places it is about.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 10000))]
-    pub locations: Vec<Place>,
+    pub locations: Vec<FilePosition>,
     /// How far it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
@@ -225,20 +225,20 @@ pub struct ToolsResultParams {
     pub is_error: bool,
     /// How it ended, where that says more than `isError`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub status: Option<ToolStatus>,
+    pub status: Option<ToolCallStatus>,
     /// What it did, where no `tools/progress` has said it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
     /// How to picture it, with `title`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub kind: Option<Kind>,
+    pub kind: Option<ToolKind>,
     /// What the person sees.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub display: Option<Shown>,
+    pub display: Option<CallDisplay>,
     /// Places it touched.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 10000))]
-    pub locations: Vec<Place>,
+    pub locations: Vec<FilePosition>,
     /// The plan as it is now, if the call changed it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 10000))]

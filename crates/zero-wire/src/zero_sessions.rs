@@ -3,10 +3,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use zero_core::event::{ApprovalRequest, Event, PersonQuestion, Usage};
+use zero_core::event::{ApprovalRequest, Event, TokenUsage, UserQuestion};
 
-use crate::approvals::Done;
-use crate::client::ClientError;
+use crate::approvals::Acknowledgement;
+use crate::client::GatewayClientError;
 use crate::methods;
 
 /// Highest number of an entry; no ledger counts further.
@@ -22,35 +22,35 @@ pub const SESSION_EVENT: &str = "zero.session.event";
 
 methods! {
     /// Opens a session: finds or makes it, and sets what was asked for. Its events come from now on.
-    ZeroSessionsOpen "zero.sessions.open" Write OpenParams => SessionInfo;
+    ZeroSessionsOpen "zero.sessions.open" Write SessionOpenParams => SessionInfo;
     /// What is known of a session.
-    ZeroSessionsShow "zero.sessions.show" Read KeyParams => SessionInfo;
+    ZeroSessionsShow "zero.sessions.show" Read SessionKeyParams => SessionInfo;
     /// Sessions that fit, newest first.
-    ZeroSessionsList "zero.sessions.list" Read ListParams => ListResult;
+    ZeroSessionsList "zero.sessions.list" Read ZeroSessionsListParams => ZeroSessionsListResult;
     /// Hears the events of a session from now on.
-    ZeroSessionsSubscribe "zero.sessions.subscribe" Read KeyParams => SubscribeResult;
+    ZeroSessionsSubscribe "zero.sessions.subscribe" Read SessionKeyParams => SessionSubscribeResult;
     /// Hears them no more.
-    ZeroSessionsUnsubscribe "zero.sessions.unsubscribe" Read KeyParams => Done;
+    ZeroSessionsUnsubscribe "zero.sessions.unsubscribe" Read SessionKeyParams => Acknowledgement;
     /// Entries of the ledger after a number: what was shown is what is replayed.
-    ZeroSessionsEvents "zero.sessions.events" Read EventsParams => EventsResult;
+    ZeroSessionsEvents "zero.sessions.events" Read SessionEventsParams => SessionEventsResult;
     /// Changes mode, model, thinking, agent, label or title.
-    ZeroSessionsSet "zero.sessions.set" Write SetParams => SessionInfo;
+    ZeroSessionsSet "zero.sessions.set" Write SessionSetParams => SessionInfo;
     /// What can be chosen: agents, models, modes, commands.
-    ZeroSessionsChoices "zero.sessions.choices" Read ChoicesParams => ChoicesResult;
+    ZeroSessionsChoices "zero.sessions.choices" Read SessionChoicesParams => SessionChoicesResult;
     /// The questions that wait, with diffs and the exact grant of each answer.
     ZeroApprovalsList "zero.approvals.list" Approvals ApprovalsListParams => ApprovalsListResult;
     /// Answers one.
-    ZeroApprovalsResolve "zero.approvals.resolve" Approvals ApprovalsResolveParams => Done;
+    ZeroApprovalsResolve "zero.approvals.resolve" Approvals ApprovalsResolveParams => Acknowledgement;
     /// Answers a question that is no approval.
-    ZeroQuestionsResolve "zero.questions.resolve" Questions QuestionsResolveParams => Done;
+    ZeroQuestionsResolve "zero.questions.resolve" Questions QuestionsResolveParams => Acknowledgement;
     /// What was allowed or rejected for the rest of a session.
-    ZeroGrantsList "zero.grants.list" Approvals KeyParams => GrantsListResult;
+    ZeroGrantsList "zero.grants.list" Approvals SessionKeyParams => GrantsListResult;
 }
 
 /// A session, by its key.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct KeyParams {
+pub struct SessionKeyParams {
     /// The session.
     #[schemars(length(min = 1, max = 512))]
     pub session_key: String,
@@ -59,7 +59,7 @@ pub struct KeyParams {
 /// Parameters of `zero.sessions.open`: one of `sessionKey` and `label`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub struct OpenParams {
+pub struct SessionOpenParams {
     /// The session.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 512))]
@@ -121,7 +121,7 @@ pub struct SessionInfo {
     /// Number of the newest entry of its ledger.
     pub last_seq: u64,
     /// What it took in all.
-    pub usage: Usage,
+    pub usage: TokenUsage,
     /// Tokens that the next request would send.
     pub context_tokens: Option<u64>,
     /// Tokens its model can take.
@@ -133,7 +133,7 @@ pub struct SessionInfo {
 /// Parameters of `zero.sessions.list`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub struct ListParams {
+pub struct ZeroSessionsListParams {
     /// Of this folder only, absolute.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
@@ -149,7 +149,7 @@ pub struct ListParams {
 /// Some sessions.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct ListResult {
+pub struct ZeroSessionsListResult {
     /// The sessions.
     pub sessions: Vec<SessionInfo>,
     /// Where the next page begins.
@@ -159,7 +159,7 @@ pub struct ListResult {
 /// What a subscriber has to know.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct SubscribeResult {
+pub struct SessionSubscribeResult {
     /// The session, in its one spelling.
     pub session_key: String,
     /// Number of the newest entry of its ledger; later ones come as events.
@@ -169,7 +169,7 @@ pub struct SubscribeResult {
 /// Parameters of `zero.sessions.events`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct EventsParams {
+pub struct SessionEventsParams {
     /// The session.
     #[schemars(length(min = 1, max = 512))]
     pub session_key: String,
@@ -185,23 +185,23 @@ pub struct EventsParams {
 /// Entries of the ledger, oldest first.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct EventsResult {
+pub struct SessionEventsResult {
     /// The entries.
     pub events: Vec<Event>,
     /// Whether there are more.
     pub has_more: bool,
 }
 
-impl EventsResult {
+impl SessionEventsResult {
     /// The same, if it is what comes after that number: whoever reads page after page moves on with
     /// each, and comes to an end.
-    pub fn following(self, after: u64) -> Result<Self, ClientError> {
+    pub fn following(self, after: u64) -> Result<Self, GatewayClientError> {
         let numbers = std::iter::once(after).chain(self.events.iter().map(|event| event.seq));
         let moves_on = numbers.is_sorted_by(|before, next| before < next);
         let counts = self.events.last().is_none_or(|last| last.seq <= SEQ_MAX);
         if !moves_on || !counts || (self.has_more && self.events.is_empty()) {
             let what = format!("its ledger does not go on after entry {after}");
-            return Err(ClientError::Protocol { what });
+            return Err(GatewayClientError::Protocol { what });
         }
         Ok(self)
     }
@@ -220,7 +220,7 @@ pub struct SessionEvent {
 /// Parameters of `zero.sessions.set`: what is absent stays.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct SetParams {
+pub struct SessionSetParams {
     /// The session.
     #[schemars(length(min = 1, max = 512))]
     pub session_key: String,
@@ -247,7 +247,7 @@ pub struct SetParams {
 /// Parameters of `zero.sessions.choices`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct ChoicesParams {
+pub struct SessionChoicesParams {
     /// The session whose commands are wanted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 512))]
@@ -257,7 +257,7 @@ pub struct ChoicesParams {
 /// What can be chosen.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct ChoicesResult {
+pub struct SessionChoicesResult {
     /// The agents.
     pub agents: Vec<String>,
     /// The agent of bare keys.
@@ -269,13 +269,13 @@ pub struct ChoicesResult {
     /// The modes.
     pub modes: Vec<String>,
     /// The slash commands.
-    pub commands: Vec<CommandInfo>,
+    pub commands: Vec<SlashCommandInfo>,
 }
 
 /// A slash command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct CommandInfo {
+pub struct SlashCommandInfo {
     /// What it is called by, without the slash.
     pub name: String,
     /// What it does.
@@ -298,15 +298,15 @@ pub struct ApprovalsListParams {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ApprovalsListResult {
     /// The approvals.
-    pub approvals: Vec<WaitingApproval>,
+    pub approvals: Vec<PendingApprovalInfo>,
     /// The other questions.
-    pub questions: Vec<WaitingQuestion>,
+    pub questions: Vec<PendingQuestionInfo>,
 }
 
 /// A question that waits.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct WaitingApproval {
+pub struct PendingApprovalInfo {
     /// The session.
     pub session_key: String,
     /// The run.
@@ -318,13 +318,13 @@ pub struct WaitingApproval {
 /// A question that waits and is no approval.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct WaitingQuestion {
+pub struct PendingQuestionInfo {
     /// The session.
     pub session_key: String,
     /// The run.
     pub run_id: Option<String>,
     /// The question.
-    pub question: PersonQuestion,
+    pub question: UserQuestion,
 }
 
 /// Parameters of `zero.approvals.resolve`.
@@ -377,15 +377,15 @@ pub struct GrantInfo {
 
 #[cfg(test)]
 mod tests {
-    use zero_core::event::What;
+    use zero_core::event::EventKind;
 
     use super::*;
 
     #[track_caller]
     fn check(after: u64, numbers: &[u64], has_more: bool, is_right: bool) {
-        let what = What::Reset { transcript: 1 };
+        let what = EventKind::Reset { transcript: 1 };
         let event = |seq: &u64| Event { seq: *seq, run: None, time_ms: 0, what: what.clone() };
-        let page = EventsResult { events: numbers.iter().map(event).collect(), has_more };
+        let page = SessionEventsResult { events: numbers.iter().map(event).collect(), has_more };
         let followed = page.clone().following(after);
         assert_eq!(followed.is_ok(), is_right, "{numbers:?} after {after}: {followed:?}");
         assert!(!is_right || followed.is_ok_and(|followed| followed == page));

@@ -1,81 +1,80 @@
 //! Who answers when a call must be asked about.
 
 pub(crate) mod elicitation;
-mod questionnaire;
+mod prompt_text;
 
 use std::fmt::Write as _;
 
 use anstyle::Style;
-use zero_core::{Definition, Effect, Risk};
+use zero_core::{Effect, RiskLevel, ToolDefinitionState};
 use zero_runtime::tool::BoxFuture;
-use zero_runtime::{Answer, AnswerOption, Approver, Question};
+use zero_runtime::{AnswerOption, ApprovalAnswer, ApprovalQuestion, Approver};
 
-use crate::terminal::{Answers, BAD, NOTABLE, STRONG, Stream, Terminal, escape_line};
+use crate::terminal::{AnswerSource, BAD, NOTABLE, STRONG, Terminal, TerminalStream, escape_line};
 
 /// Says yes to everything that is asked, because somebody said so beforehand.
-pub(crate) struct AlwaysYes {
+pub(crate) struct AutoApprover {
     /// Who that was, for the audit log.
     pub(crate) name: &'static str,
 }
 
-impl Approver for AlwaysYes {
+impl Approver for AutoApprover {
     fn name(&self) -> &str {
         self.name
     }
 
-    fn ask<'a>(&'a self, _question: &'a Question) -> BoxFuture<'a, Answer> {
-        Box::pin(std::future::ready(Answer::AllowOnce))
+    fn ask<'a>(&'a self, _question: &'a ApprovalQuestion) -> BoxFuture<'a, ApprovalAnswer> {
+        Box::pin(std::future::ready(ApprovalAnswer::AllowOnce))
     }
 }
 
 /// Stands where nobody can be asked, and says what would let the call pass.
-pub(crate) struct Nobody {
+pub(crate) struct DenyAllApprover {
     /// What helps with any call.
     pub(crate) how_to_allow: String,
 }
 
-impl Approver for Nobody {
+impl Approver for DenyAllApprover {
     fn name(&self) -> &str {
         "nobody"
     }
 
-    fn unreachable(&self, question: &Question) -> Option<String> {
+    fn unreachable(&self, question: &ApprovalQuestion) -> Option<String> {
         let how = &self.how_to_allow;
         // A call that stands alone is offered nothing for later; a rule is for later all the same.
-        let is_remote = question
-            .effects
-            .iter()
-            .any(|effect| matches!(effect, Effect::Mcp { definition: Definition::Steady, .. }));
+        let is_remote = question.effects.iter().any(|effect| {
+            matches!(effect, Effect::Mcp { definition: ToolDefinitionState::Steady, .. })
+        });
         Some(match is_remote {
             true => format!("{how}, or allow it by a rule: `{}`", question.tool),
             false => format!("{how}, or allow it by a rule in settings"),
         })
     }
 
-    fn ask<'a>(&'a self, _question: &'a Question) -> BoxFuture<'a, Answer> {
-        Box::pin(std::future::ready(Answer::RejectOnce))
+    fn ask<'a>(&'a self, _question: &'a ApprovalQuestion) -> BoxFuture<'a, ApprovalAnswer> {
+        Box::pin(std::future::ready(ApprovalAnswer::RejectOnce))
     }
 }
 
 /// The person at the terminal.
-pub(crate) struct Person {
+pub(crate) struct TerminalApprover {
     pub(crate) terminal: Terminal,
-    pub(crate) answers: Answers,
+    pub(crate) answers: AnswerSource,
 }
 
-impl Approver for Person {
+impl Approver for TerminalApprover {
     fn name(&self) -> &str {
         "person"
     }
 
-    fn ask<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Answer> {
-        let choices = Choices(question.options());
-        let text = questionnaire::text(&self.terminal.err, question)
+    fn ask<'a>(&'a self, question: &'a ApprovalQuestion) -> BoxFuture<'a, ApprovalAnswer> {
+        let choices = AnswerChoices(question.options());
+        let text = prompt_text::text(&self.terminal.err, question)
             + &choices.explained(&self.terminal.err);
         let (terminal, answers) = (self.terminal.clone(), self.answers.clone());
         Box::pin(async move {
             // Reading blocks until they answer; the call can be cancelled meanwhile.
-            let mut line = OpenLine { stream: self.terminal.err.clone(), open: true };
+            let mut line = PromptLineGuard { stream: self.terminal.err.clone(), open: true };
             let asked = tokio::task::spawn_blocking(move || {
                 terminal.err.write(&text).ok()?;
                 let typed = terminal.ask(&answers, "Allow?", &choices.keys())?;
@@ -83,34 +82,34 @@ impl Approver for Person {
             });
             let answer = asked.await.ok().flatten();
             line.open = false;
-            answer.unwrap_or(Answer::RejectOnce)
+            answer.unwrap_or(ApprovalAnswer::RejectOnce)
         })
     }
 }
 
 /// The answers a person can type, each by its key.
-struct Choices(Vec<AnswerOption>);
+struct AnswerChoices(Vec<AnswerOption>);
 
-impl Choices {
+impl AnswerChoices {
     /// `y/N`, or `y/s/N/d`: what Enter alone means is the large one.
     fn keys(&self) -> String {
         self.0.iter().map(|option| key(option.kind)).collect::<Vec<_>>().join("/")
     }
 
     /// What was meant; anything that is not offered is no.
-    fn chosen(&self, typed: &str) -> Answer {
+    fn chosen(&self, typed: &str) -> ApprovalAnswer {
         let answer = match typed {
-            "y" | "yes" => Answer::AllowOnce,
-            "s" | "session" => Answer::AllowSession,
-            "d" | "don't" | "dont" => Answer::RejectSession,
-            _ => Answer::RejectOnce,
+            "y" | "yes" => ApprovalAnswer::AllowOnce,
+            "s" | "session" => ApprovalAnswer::AllowSession,
+            "d" | "don't" | "dont" => ApprovalAnswer::RejectSession,
+            _ => ApprovalAnswer::RejectOnce,
         };
         let offered = self.0.iter().any(|option| option.kind == answer);
-        if offered { answer } else { Answer::RejectOnce }
+        if offered { answer } else { ApprovalAnswer::RejectOnce }
     }
 
     /// One line for each key, where there is more to choose from than yes and no.
-    fn explained(&self, stream: &Stream) -> String {
+    fn explained(&self, stream: &TerminalStream) -> String {
         let mut text = String::new();
         if self.0.len() > 2 {
             for option in &self.0 {
@@ -123,22 +122,22 @@ impl Choices {
     }
 }
 
-fn key(answer: Answer) -> &'static str {
+fn key(answer: ApprovalAnswer) -> &'static str {
     match answer {
-        Answer::AllowOnce => "y",
-        Answer::AllowSession => "s",
-        Answer::RejectOnce => "N",
-        Answer::RejectSession => "d",
+        ApprovalAnswer::AllowOnce => "y",
+        ApprovalAnswer::AllowSession => "s",
+        ApprovalAnswer::RejectOnce => "N",
+        ApprovalAnswer::RejectSession => "d",
     }
 }
 
 /// The line of a question. Their Enter ends it; a question that is given up ends it by itself.
-struct OpenLine {
-    stream: Stream,
+struct PromptLineGuard {
+    stream: TerminalStream,
     open: bool,
 }
 
-impl Drop for OpenLine {
+impl Drop for PromptLineGuard {
     fn drop(&mut self) {
         if self.open {
             let _ = self.stream.write("\n");
@@ -147,26 +146,27 @@ impl Drop for OpenLine {
 }
 
 /// The colour of a risk.
-pub(crate) fn risk_style(risk: Risk) -> Style {
+pub(crate) fn risk_style(risk: RiskLevel) -> Style {
     match risk {
-        Risk::Low => Style::new(),
-        Risk::Medium => NOTABLE,
-        Risk::High => BAD,
-        Risk::Critical => BAD.bold(),
+        RiskLevel::Low => Style::new(),
+        RiskLevel::Medium => NOTABLE,
+        RiskLevel::High => BAD,
+        RiskLevel::Critical => BAD.bold(),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use zero_core::{CallId, ToolName};
-    use zero_runtime::Grant;
+    use zero_runtime::GrantScope;
 
     use super::*;
 
     #[track_caller]
-    fn check(risk: Risk, rules: &[&str], keys: &str, typed: &[(&str, Answer)]) {
-        let grant = |rule: &&str| Grant { rule: (*rule).to_owned(), folder: None, program: None };
-        let question = Question {
+    fn check(risk: RiskLevel, rules: &[&str], keys: &str, typed: &[(&str, ApprovalAnswer)]) {
+        let grant =
+            |rule: &&str| GrantScope { rule: (*rule).to_owned(), folder: None, program: None };
+        let question = ApprovalQuestion {
             call: CallId::from_bits(1),
             tool: ToolName::new("Bash").unwrap(),
             title: String::new(),
@@ -179,7 +179,7 @@ mod tests {
             rewritten: None,
             workspace: std::path::PathBuf::new(),
         };
-        let choices = Choices(question.options());
+        let choices = AnswerChoices(question.options());
         assert_eq!(choices.keys(), keys);
         for (typed, answer) in typed {
             assert_eq!(choices.chosen(typed), *answer, "{typed}");
@@ -188,9 +188,9 @@ mod tests {
 
     #[test]
     fn only_what_is_offered_can_be_chosen() {
-        use Answer::{AllowOnce, AllowSession, RejectOnce, RejectSession};
+        use ApprovalAnswer::{AllowOnce, AllowSession, RejectOnce, RejectSession};
         let plain = [("y", AllowOnce), ("s", RejectOnce), ("d", RejectOnce), ("", RejectOnce)];
-        check(Risk::Medium, &[], "y/N", &plain);
+        check(RiskLevel::Medium, &[], "y/N", &plain);
         let all = [
             ("yes", AllowOnce),
             ("s", AllowSession),
@@ -199,8 +199,8 @@ mod tests {
             ("d", RejectSession),
             ("x", RejectOnce),
         ];
-        check(Risk::Medium, &["Bash(ls)"], "y/s/N/d", &all);
+        check(RiskLevel::Medium, &["Bash(ls)"], "y/s/N/d", &all);
         let critical = [("y", AllowOnce), ("s", RejectOnce), ("d", RejectSession)];
-        check(Risk::Critical, &["Bash(ls)"], "y/N/d", &critical);
+        check(RiskLevel::Critical, &["Bash(ls)"], "y/N/d", &critical);
     }
 }

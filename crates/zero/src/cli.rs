@@ -20,23 +20,23 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use jiff::civil::Date;
 use zero_core::CommandLimit;
-use zero_core::limits::{Limits, parse_duration};
-use zero_policy::Mode;
+use zero_core::host_limits::{HostLimits, parse_duration};
+use zero_policy::PermissionMode;
 use zero_runtime::DialectName;
-use zero_runtime::audit::Pin;
+use zero_runtime::audit::ChainPosition;
 
 use crate::limit_range;
 
 pub use self::acp::AcpArgs;
-pub use self::config::{ConfigCommand, LayerArgs};
-pub use self::gateway::{GatewayArgs, GatewayCommand, GatewayServeArgs, RemoteArgs};
+pub use self::config::{ConfigCommand, SettingsLayerArgs};
+pub use self::gateway::{GatewayArgs, GatewayCommand, GatewayServeArgs, RemoteGatewayArgs};
 pub use self::mcp::{
-    McpApproveArgs, McpArgs, McpClient, McpCommand, McpInstallArgs, McpLoginArgs, McpLogoutArgs,
-    McpReconnectArgs, McpServeArgs, McpStatusArgs,
+    McpApproveArgs, McpArgs, McpClientProgram, McpCommand, McpInstallArgs, McpLoginArgs,
+    McpLogoutArgs, McpReconnectArgs, McpServeArgs, McpStatusArgs,
 };
-pub use self::memory::{MemoryCommand, MemoryPlaceArgs, MemoryScope};
+pub use self::memory::{MemoryCommand, MemoryCommonArgs, MemoryScope};
 pub use self::policy::{
-    PlaceArgs, PolicyCheckArgs, PolicyCommand, PolicyExplainArgs, PolicySimulateArgs,
+    PolicyCheckArgs, PolicyCommand, PolicyContextArgs, PolicyExplainArgs, PolicySimulateArgs,
     PolicyTestArgs,
 };
 pub use self::run::RunArgs;
@@ -67,19 +67,19 @@ Environment:
 pub struct Cli {
     /// What to do; without one, a short overview is shown.
     #[command(subcommand)]
-    pub command: Option<Command>,
+    pub command: Option<CliCommand>,
 }
 
 impl Cli {
     /// Whether it becomes a gateway.
     pub(crate) fn serves(&self) -> bool {
-        matches!(&self.command, Some(Command::Gateway(args)) if args.command.is_none())
+        matches!(&self.command, Some(CliCommand::Gateway(args)) if args.command.is_none())
     }
 
     /// What is logged: what the environment says, or what a flag asks for.
     pub(crate) fn log<'a>(&self, said: Option<&'a str>) -> Option<&'a str> {
         match &self.command {
-            Some(Command::Acp(args)) if args.verbose => said.or(Some(VERBOSE)),
+            Some(CliCommand::Acp(args)) if args.verbose => said.or(Some(VERBOSE)),
             _ => said,
         }
     }
@@ -87,7 +87,7 @@ impl Cli {
 
 /// The commands.
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub enum CliCommand {
     /// Say something to an agent, and see what it does
     Run(RunArgs),
     /// Be the agent in an editor: the Agent Client Protocol on stdin and stdout
@@ -162,28 +162,28 @@ pub enum Command {
 #[derive(Debug, Subcommand)]
 pub enum ToolsCommand {
     /// List the tools, for people or in the form a model's interface wants
-    List(ListArgs),
+    List(ToolsListArgs),
     /// Explain one tool: parameters, risk, an example
-    Show(ShowArgs),
+    Show(ToolsShowArgs),
     /// Call a tool
-    Call(CallArgs),
+    Call(ToolsCallArgs),
     /// Serve the tools on stdin and stdout, for programs in any language
     Serve(ToolsServeArgs),
     /// Find the tools anew that a command of yours brings
-    Refresh(RefreshArgs),
+    Refresh(ToolsRefreshArgs),
     /// Check this build against the levels of the tool specification
-    Conformance(ConformanceArgs),
+    Conformance(ToolsConformanceArgs),
 }
 
 /// What can be done with the log.
 #[derive(Debug, Subcommand)]
 pub enum AuditCommand {
     /// Show the newest calls
-    Tail(TailArgs),
+    Tail(AuditTailArgs),
     /// Show everything recorded of one call
     Show(AuditShowArgs),
     /// Check that nobody changed, removed, added or moved a record
-    Verify(VerifyArgs),
+    Verify(AuditVerifyArgs),
 }
 
 /// `zero tools list`
@@ -192,13 +192,13 @@ pub enum AuditCommand {
   zero tools list                                      a table of the tools
   zero tools list --dialect qwen                       the same tools, as Qwen Code names them
   zero tools list --format anthropic > tools.json      ready for `tools` of a model request")]
-pub struct ListArgs {
+pub struct ToolsListArgs {
     /// Names and shapes to show the tools in
     #[arg(long, value_name = "DIALECT", default_value = "canonical", value_parser = dialect())]
     pub dialect: DialectName,
     /// How to write the list
     #[arg(long, value_enum, default_value_t)]
-    pub format: ListFormat,
+    pub format: ToolsListFormat,
     /// Print JSON: the same as `--format json`
     #[arg(long, conflicts_with = "format")]
     pub json: bool,
@@ -206,7 +206,7 @@ pub struct ListArgs {
 
 /// How to write a list of tools.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum ListFormat {
+pub enum ToolsListFormat {
     /// For people
     #[default]
     Table,
@@ -229,7 +229,7 @@ pub enum ListFormat {
   zero tools show search_files                         the name of another dialect
   zero tools show grep_search --dialect qwen
   zero tools show Read --json                          with the full schemas")]
-pub struct ShowArgs {
+pub struct ToolsShowArgs {
     /// The tool, by its name in any dialect
     pub name: String,
     /// Names and shapes to show it in [default: the first dialect that has the name]
@@ -252,7 +252,7 @@ A call that changes something is asked about on a terminal; elsewhere it needs -
 `zero undo` takes a change back.
 
 Exit codes: 0 the tool gave a result, 1 it gave an error, 2 wrong usage, 3 denied.")]
-pub struct CallArgs {
+pub struct ToolsCallArgs {
     /// The tool, by its name in the dialect
     pub name: String,
     /// Its input as a JSON object, or `-` to read it from stdin
@@ -269,7 +269,7 @@ pub struct CallArgs {
     pub yes: bool,
     /// Mode: ask, accept-edits, plan or auto [default: that of the settings, or ask]
     #[arg(long, value_name = "MODE")]
-    pub mode: Option<Mode>,
+    pub mode: Option<PermissionMode>,
     /// Print one line of JSON instead of text
     #[arg(long)]
     pub json: bool,
@@ -291,33 +291,34 @@ pub struct LimitArg {
     value: String,
 }
 
-impl CallArgs {
+impl ToolsCallArgs {
     /// Whether the input comes from stdin, which then cannot be used to answer questions.
     pub fn takes_stdin(&self) -> bool {
         self.input == "-"
     }
 
     /// Sets the limits of the call, above what settings say.
-    pub fn set_limits(&self, limits: &mut Limits) {
+    pub fn set_limits(&self, limits: &mut HostLimits) {
         set_limits(&self.limits, limits);
     }
 }
 
 impl UndoArgs {
     /// The limits of the undo.
-    pub fn limits(&self) -> Limits {
-        let mut limits = Limits::default();
+    pub fn limits(&self) -> HostLimits {
+        let mut limits = HostLimits::default();
         set_limits(&self.limits, &mut limits);
         limits
     }
 }
 
-fn set_limits(args: &[LimitArg], limits: &mut Limits) {
+fn set_limits(args: &[LimitArg], limits: &mut HostLimits) {
     for LimitArg { name, value } in args {
         // Each was tried on its own when it was read.
         let _ = limits.set(name, value);
         // A flag counts more than what settings say of one tool.
-        for tool in Limits::COMMAND_TOOLS.iter().filter(|_| CommandLimit::named(name).is_some()) {
+        for tool in HostLimits::COMMAND_TOOLS.iter().filter(|_| CommandLimit::named(name).is_some())
+        {
             let _ = limits.set(&format!("{tool}.{name}"), value);
         }
     }
@@ -362,7 +363,7 @@ Example:
 
 Exit codes: 0 done, 1 the command failed, 2 wrong usage, or no command is set."
 )]
-pub struct RefreshArgs {
+pub struct ToolsRefreshArgs {
     /// Folder to work in [default: the current folder]
     #[arg(long, value_name = "DIR")]
     pub workspace: Option<PathBuf>,
@@ -386,7 +387,7 @@ Examples:
 
 Exit codes: 0 everything of the level passes, 1 something does not."
 )]
-pub struct ConformanceArgs {
+pub struct ToolsConformanceArgs {
     /// Highest level to check
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=3))]
     pub level: u8,
@@ -451,7 +452,7 @@ pub struct StatsArgs {
   zero audit tail -n 50
   zero audit tail --follow                          watch the calls as they happen
   zero audit tail -n 1000 --json | jq 'select(.status == \"denied\")'")]
-pub struct TailArgs {
+pub struct AuditTailArgs {
     /// How many calls to show
     #[arg(short = 'n', long = "lines", value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(0..=100_000))]
     pub lines: u32,
@@ -491,13 +492,13 @@ Examples:
 
 Exit codes: 0 intact, 1 something is wrong, 2 wrong usage."
 )]
-pub struct VerifyArgs {
+pub struct AuditVerifyArgs {
     /// Check the days from this one on, such as `2026-01-31`
     #[arg(long, value_name = "DAY", conflicts_with = "from_start", value_parser = day)]
     pub since: Option<Date>,
     /// A record that must be there, as an earlier check printed its head
     #[arg(long, value_name = "SEQ:HASH")]
-    pub expect: Option<Pin>,
+    pub expect: Option<ChainPosition>,
     /// Take it as wrong when the first records are not here, as when old days were removed
     #[arg(long)]
     pub from_start: bool,
@@ -559,16 +560,19 @@ fn change_number(text: &str) -> Result<u64, String> {
 fn limit_help() -> String {
     format!(
         "Set a limit, such as `file-timeout=5s` or `command-memory=2gb`; may be given several times [names: {}]",
-        Limits::NAMES.join(", ")
+        HostLimits::NAMES.join(", ")
     )
 }
 
 /// Reads `NAME=VALUE` and tries it.
 fn limit(text: &str) -> Result<LimitArg, String> {
     let Some((name, value)) = text.split_once('=') else {
-        return Err(format!("write it as NAME=VALUE; the names are {}", Limits::NAMES.join(", ")));
+        return Err(format!(
+            "write it as NAME=VALUE; the names are {}",
+            HostLimits::NAMES.join(", ")
+        ));
     };
-    limit_range::set(&mut Limits::default(), name, value)?;
+    limit_range::set(&mut HostLimits::default(), name, value)?;
     Ok(LimitArg { name: name.to_owned(), value: value.to_owned() })
 }
 

@@ -29,53 +29,65 @@ mod tools_show;
 mod trust;
 mod undo;
 
-use crate::App;
-use crate::cli::{AuditCommand, Cli, Command, PolicyCommand, ToolsCommand};
-use crate::exit::Exit;
+use crate::AppContext;
+use crate::cli::{AuditCommand, Cli, CliCommand, PolicyCommand, ToolsCommand};
+use crate::exit::ExitOutcome;
 
 /// Runs a command.
-pub(crate) fn run(app: &App, cli: Cli) -> anyhow::Result<Exit> {
+pub(crate) fn run(app: &AppContext, cli: Cli) -> anyhow::Result<ExitOutcome> {
     match cli.command {
         None => overview::run(app),
-        Some(Command::Tools { command: ToolsCommand::List(args) }) => tools_list::run(app, &args),
-        Some(Command::Tools { command: ToolsCommand::Show(args) }) => tools_show::run(app, &args),
-        Some(Command::Tools { command: ToolsCommand::Call(args) }) => tools_call::run(app, &args),
-        Some(Command::Tools { command: ToolsCommand::Conformance(args) }) => {
+        Some(CliCommand::Tools { command: ToolsCommand::List(args) }) => {
+            tools_list::run(app, &args)
+        }
+        Some(CliCommand::Tools { command: ToolsCommand::Show(args) }) => {
+            tools_show::run(app, &args)
+        }
+        Some(CliCommand::Tools { command: ToolsCommand::Call(args) }) => {
+            tools_call::run(app, &args)
+        }
+        Some(CliCommand::Tools { command: ToolsCommand::Conformance(args) }) => {
             conformance::run(app, &args)
         }
-        Some(Command::Tools { command: ToolsCommand::Refresh(args) }) => {
+        Some(CliCommand::Tools { command: ToolsCommand::Refresh(args) }) => {
             tools_refresh::run(app, &args)
         }
-        Some(Command::Tools { command: ToolsCommand::Serve(args) }) => tools_serve::run(app, &args),
-        Some(Command::Acp(args)) => acp::run(app, &args),
-        Some(Command::Run(args)) => run::run(app, &args),
-        Some(Command::Sessions { command }) => sessions::run(app, &command),
-        Some(Command::Gateway(args)) => gateway::run(app, &args),
-        Some(Command::Mcp(args)) => mcp::run(app, &args),
-        Some(Command::Memory { command }) => memory::run(app, &command),
-        Some(Command::Undo(args)) => undo::run(app, &args),
-        Some(Command::Stats(args)) => stats::run(app, &args),
-        Some(Command::Audit { command: AuditCommand::Tail(args) }) => audit_tail::run(app, &args),
-        Some(Command::Audit { command: AuditCommand::Show(args) }) => audit_show::run(app, &args),
-        Some(Command::Audit { command: AuditCommand::Verify(args) }) => {
+        Some(CliCommand::Tools { command: ToolsCommand::Serve(args) }) => {
+            tools_serve::run(app, &args)
+        }
+        Some(CliCommand::Acp(args)) => acp::run(app, &args),
+        Some(CliCommand::Run(args)) => run::run(app, &args),
+        Some(CliCommand::Sessions { command }) => sessions::run(app, &command),
+        Some(CliCommand::Gateway(args)) => gateway::run(app, &args),
+        Some(CliCommand::Mcp(args)) => mcp::run(app, &args),
+        Some(CliCommand::Memory { command }) => memory::run(app, &command),
+        Some(CliCommand::Undo(args)) => undo::run(app, &args),
+        Some(CliCommand::Stats(args)) => stats::run(app, &args),
+        Some(CliCommand::Audit { command: AuditCommand::Tail(args) }) => {
+            audit_tail::run(app, &args)
+        }
+        Some(CliCommand::Audit { command: AuditCommand::Show(args) }) => {
+            audit_show::run(app, &args)
+        }
+        Some(CliCommand::Audit { command: AuditCommand::Verify(args) }) => {
             audit_verify::run(app, &args)
         }
-        Some(Command::Config { command }) => config::run(app, &command),
-        Some(Command::Trust(args)) => trust::run(app, &args),
-        Some(Command::Policy { command: PolicyCommand::Check(args) }) => {
+        Some(CliCommand::Config { command }) => config::run(app, &command),
+        Some(CliCommand::Trust(args)) => trust::run(app, &args),
+        Some(CliCommand::Policy { command: PolicyCommand::Check(args) }) => {
             policy_check::run(app, &args)
         }
-        Some(Command::Policy { command: PolicyCommand::Explain(args) }) => {
+        Some(CliCommand::Policy { command: PolicyCommand::Explain(args) }) => {
             policy_explain::run(app, &args)
         }
-        Some(Command::Policy { command: PolicyCommand::Test(args) }) => {
+        Some(CliCommand::Policy { command: PolicyCommand::Test(args) }) => {
             policy_test::run(app, &args)
         }
-        Some(Command::Policy { command: PolicyCommand::Simulate(args) }) => {
+        Some(CliCommand::Policy { command: PolicyCommand::Simulate(args) }) => {
             policy_simulate::run(app, &args)
         }
-        Some(Command::Doctor(args)) => doctor::run(app, &args),
-        Some(Command::Completions { shell }) => completions::run(app, shell),
-        Some(Command::Man { command }) => man::run(app, &command),
+        Some(CliCommand::Doctor(args)) => doctor::run(app, &args),
+        Some(CliCommand::Completions { shell }) => completions::run(app, shell),
+        Some(CliCommand::Man { command }) => man::run(app, &command),
     }
 }

@@ -2,13 +2,13 @@
 
 use std::process::ExitCode;
 
-use zero_core::{Reason, ToolError};
+use zero_core::{ErrorReason, ToolError};
 use zero_policy::Verdict;
 
 /// How a run of `zero` ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Exit {
+pub enum ExitOutcome {
     /// Done.
     Ok = 0,
     /// A tool gave an error, a check failed, or zero itself could not go on.
@@ -27,13 +27,16 @@ pub enum Exit {
     Interrupted = 130,
 }
 
-impl Exit {
+impl ExitOutcome {
     /// How a failed call ends the program.
     pub fn of_error(error: &ToolError) -> Self {
         match error.reason() {
-            Some(Reason::Denied | Reason::Untrusted | Reason::NoApprover | Reason::Rejected) => {
-                Self::Denied
-            }
+            Some(
+                ErrorReason::Denied
+                | ErrorReason::Untrusted
+                | ErrorReason::NoApprover
+                | ErrorReason::Rejected,
+            ) => Self::Denied,
             _ => Self::Error,
         }
     }
@@ -53,13 +56,13 @@ impl Exit {
     }
 }
 
-impl From<Exit> for ExitCode {
-    fn from(exit: Exit) -> Self {
+impl From<ExitOutcome> for ExitCode {
+    fn from(exit: ExitOutcome) -> Self {
         Self::from(exit.code())
     }
 }
 
-/// A command line that cannot be carried out; ends the program with [`Exit::Usage`].
+/// A command line that cannot be carried out; ends the program with [`ExitOutcome::Usage`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct UsageError(pub String);

@@ -4,9 +4,9 @@ use std::borrow::Cow;
 use std::io::Read;
 
 use serde_json::Value;
-use zero_core::Limits;
+use zero_core::HostLimits;
 
-use crate::App;
+use crate::AppContext;
 use crate::exit::UsageError;
 use crate::terminal::escape_line;
 use crate::unique_json;
@@ -15,19 +15,27 @@ use crate::unique_json;
 const AROUND: usize = 40;
 
 /// Reads and parses the input.
-pub(crate) fn read(app: &App, input: &str, limits: &Limits) -> anyhow::Result<Value> {
+pub(crate) fn read(app: &AppContext, input: &str, limits: &HostLimits) -> anyhow::Result<Value> {
     let text = text(app, input, limits)?;
     Ok(serde_json::from_str(&text).map_err(|error| UsageError(explain(&text, &error)))?)
 }
 
 /// The same for an input that is only judged: it must mean the same to every reader.
-pub(crate) fn read_unique(app: &App, input: &str, limits: &Limits) -> anyhow::Result<Value> {
+pub(crate) fn read_unique(
+    app: &AppContext,
+    input: &str,
+    limits: &HostLimits,
+) -> anyhow::Result<Value> {
     let text = text(app, input, limits)?;
     let parsed = unique_json::parse(text.as_bytes());
     Ok(parsed.map_err(|error| UsageError(explain(&text, &error)))?)
 }
 
-fn text<'a>(app: &App, input: &'a str, limits: &Limits) -> Result<Cow<'a, str>, UsageError> {
+fn text<'a>(
+    app: &AppContext,
+    input: &'a str,
+    limits: &HostLimits,
+) -> Result<Cow<'a, str>, UsageError> {
     if input != "-" {
         return Ok(Cow::Borrowed(input));
     }
@@ -37,7 +45,7 @@ fn text<'a>(app: &App, input: &'a str, limits: &Limits) -> Result<Cow<'a, str>, 
     read_bounded(std::io::stdin().lock(), limits).map(Cow::Owned)
 }
 
-fn read_bounded(stream: impl Read, limits: &Limits) -> Result<String, UsageError> {
+fn read_bounded(stream: impl Read, limits: &HostLimits) -> Result<String, UsageError> {
     let most = limits.input_bytes_max;
     let mut bytes = Vec::new();
     stream
@@ -130,7 +138,8 @@ mod tests {
 
     #[test]
     fn stdin_is_bounded() {
-        let limits = Limits { input_bytes_max: zero_core::ByteSize::bytes(4), ..Limits::default() };
+        let limits =
+            HostLimits { input_bytes_max: zero_core::ByteSize::bytes(4), ..HostLimits::default() };
         assert_eq!(read_bounded(&b"null"[..], &limits), Ok("null".to_owned()));
         assert!(read_bounded(&b"false"[..], &limits).unwrap_err().0.contains("larger than 4 B"));
         assert!(read_bounded(&b"\"\xff\""[..], &limits).unwrap_err().0.contains("byte 2"));

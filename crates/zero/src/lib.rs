@@ -6,35 +6,35 @@
 mod approval;
 pub mod cli;
 mod commands;
-mod config;
-mod connection;
-mod device;
-mod dialling;
-mod editor_bench;
-mod engine;
+mod device_key;
+mod editor_tool_hosts;
+mod environment;
 pub mod exit;
-mod hosting;
-mod idle;
+mod external_tools;
+mod gateway_connection;
+mod gateway_dialer;
+mod host_setup;
+mod idle_trim;
 mod json_input;
 mod limit_range;
 mod logging;
 mod model_key;
-mod outside;
+mod plan_steps;
 mod policy;
 mod secret;
 mod secret_files;
+mod session_engine;
 mod settings;
-mod shell_word;
-mod steps;
+mod shell_quoting;
 mod telemetry;
 mod terminal;
 #[cfg(test)]
-mod testing;
+mod test_tools;
 mod token_holder;
-mod trial;
+mod tool_host_factory;
+mod trial_host;
 mod trust;
 mod unique_json;
-mod workshop;
 
 use std::ffi::OsString;
 use std::panic::AssertUnwindSafe;
@@ -46,14 +46,14 @@ use zero_core::ToolError;
 use zero_runtime::AnyTool;
 
 use crate::cli::Cli;
-use crate::config::Config;
-use crate::exit::{Exit, UsageError};
+use crate::environment::EnvironmentConfig;
+use crate::exit::{ExitOutcome, UsageError};
 use crate::terminal::Terminal;
 
 /// What every command works with.
 #[derive(Clone)]
-pub(crate) struct App {
-    pub(crate) config: Config,
+pub(crate) struct AppContext {
+    pub(crate) config: EnvironmentConfig,
     pub(crate) terminal: Terminal,
     /// The tools that come with zero; made once, when asked for: not every command needs them,
     /// and their schemas take a while.
@@ -62,23 +62,26 @@ pub(crate) struct App {
 
 /// Runs `zero` with a command line, program name first.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let config = Config::from_env();
+    let config = EnvironmentConfig::from_env();
     let terminal = Terminal::new(config.streams);
     logging::report_panics();
-    run_app(&App { config, terminal, tools: Arc::new(LazyLock::new(zero_tools::builtin)) }, args)
-        .into()
+    run_app(
+        &AppContext { config, terminal, tools: Arc::new(LazyLock::new(zero_tools::builtin)) },
+        args,
+    )
+    .into()
 }
 
 /// Runs a command line to its end, whatever happens on the way.
-fn run_app(app: &App, args: impl IntoIterator<Item = OsString>) -> Exit {
+fn run_app(app: &AppContext, args: impl IntoIterator<Item = OsString>) -> ExitOutcome {
     std::panic::catch_unwind(AssertUnwindSafe(|| parse_and_run(app, args))).unwrap_or_else(|_| {
         app.terminal
             .error("zero has a bug and stopped; run it again with ZERO_LOG=error to see where");
-        Exit::Error
+        ExitOutcome::Error
     })
 }
 
-fn parse_and_run(app: &App, args: impl IntoIterator<Item = OsString>) -> Exit {
+fn parse_and_run(app: &AppContext, args: impl IntoIterator<Item = OsString>) -> ExitOutcome {
     match Cli::try_parse_from(args) {
         Ok(cli) => {
             // A gateway first has to know from its settings where else its log goes.
@@ -90,40 +93,40 @@ fn parse_and_run(app: &App, args: impl IntoIterator<Item = OsString>) -> Exit {
         Err(error) => {
             // Help and version arrive here too; when nobody reads them any more, so be it.
             let _ = error.print();
-            if error.use_stderr() { Exit::Usage } else { Exit::Ok }
+            if error.use_stderr() { ExitOutcome::Usage } else { ExitOutcome::Ok }
         }
     }
 }
 
 /// Says why a command failed, the whole chain once, and how that ends the program.
-fn report(app: &App, error: &anyhow::Error) -> Exit {
+fn report(app: &AppContext, error: &anyhow::Error) -> ExitOutcome {
     if terminal::is_closed_pipe(error) {
-        return Exit::Ok;
+        return ExitOutcome::Ok;
     }
     app.terminal.error(&format!("{error:#}"));
     if error.is::<UsageError>() {
-        Exit::Usage
+        ExitOutcome::Usage
     } else {
-        error.downcast_ref::<ToolError>().map_or(Exit::Error, Exit::of_error)
+        error.downcast_ref::<ToolError>().map_or(ExitOutcome::Error, ExitOutcome::of_error)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Config;
+    use crate::environment::EnvironmentConfig;
 
     #[test]
     fn a_bug_is_told_in_one_line() {
         let folder = tempfile::tempdir().unwrap();
-        let config = Config::for_test(folder.path());
-        let app = App {
+        let config = EnvironmentConfig::for_test(folder.path());
+        let app = AppContext {
             config,
             terminal: Terminal::for_test(),
             tools: Arc::new(LazyLock::new(|| panic!("a bug"))),
         };
         let exit = run_app(&app, ["zero", "tools", "list"].map(OsString::from));
-        assert_eq!(exit, Exit::Error);
+        assert_eq!(exit, ExitOutcome::Error);
         assert!(app.terminal.err.written().starts_with("error: zero has a bug"));
     }
 }

@@ -1,12 +1,12 @@
 //! Sets a limit from a flag or a settings file, and refuses what no host could work under.
 
-use zero_core::Limits;
+use zero_core::HostLimits;
 
 /// Most calls that may run, or wait, at once: more would only be a slip.
 const CALLS_MAX: usize = 1_000_000;
 
 /// Sets a limit; the error says what is wrong with it.
-pub(crate) fn set(limits: &mut Limits, name: &str, value: &str) -> Result<(), String> {
+pub(crate) fn set(limits: &mut HostLimits, name: &str, value: &str) -> Result<(), String> {
     let mut changed = limits.clone();
     let done = changed.set(name, value);
     let calls = match name {
@@ -34,10 +34,10 @@ mod tests {
 
     #[track_caller]
     fn check(name: &str, value: &str, fits: bool) {
-        let mut limits = Limits::default();
+        let mut limits = HostLimits::default();
         let done = set(&mut limits, name, value);
         assert_eq!(done.is_ok(), fits, "{name}={value}: {done:?}");
-        assert_eq!(limits == Limits::default(), !fits, "{name}={value}");
+        assert_eq!(limits == HostLimits::default(), !fits, "{name}={value}");
     }
 
     #[test]

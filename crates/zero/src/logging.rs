@@ -4,7 +4,7 @@
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::{EnvFilter, Layer as _, Registry};
 
-use crate::telemetry::Traces;
+use crate::telemetry::TraceLayer;
 use crate::terminal::Terminal;
 
 /// What is never logged in more detail: the MCP SDK writes the codes of a login there.
@@ -12,7 +12,7 @@ const QUIET: &str = "rmcp::transport::auth=warn";
 
 /// Starts logging when a filter is given, and sending traces when something takes them. A bad filter is
 /// said and ignored: it must not stop the work.
-pub(crate) fn start(filter: Option<&str>, terminal: &Terminal, traces: Option<Traces>) {
+pub(crate) fn start(filter: Option<&str>, terminal: &Terminal, traces: Option<TraceLayer>) {
     let filter = filter.and_then(|filter| match read(filter) {
         Ok(filter) => Some(filter),
         Err(error) => {

@@ -3,9 +3,10 @@
 use std::process::ExitCode;
 
 #[global_allocator]
-static HEAP: zero_sandbox::own_memory::Heap = zero_sandbox::own_memory::Heap;
+static HEAP: zero_sandbox::process_memory::HeapAllocator =
+    zero_sandbox::process_memory::HeapAllocator;
 
 fn main() -> ExitCode {
-    zero_sandbox::child::from_argv0();
+    zero_sandbox::helper_process::from_argv0();
     zero::run(std::env::args_os())
 }

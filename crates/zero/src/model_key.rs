@@ -4,11 +4,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use tokio::time::timeout;
-use zero_acp::{ModelKeys, NoKey};
+use zero_acp::{ModelKeyChecker, ModelKeyError};
 use zero_runtime::tool::BoxFuture;
 use zero_session::agent::DIRECT;
 
-use crate::App;
+use crate::AppContext;
 use crate::cli::AcpArgs;
 use crate::settings::is_about_settings;
 use crate::settings::models::SecretSetting;
@@ -18,18 +18,18 @@ const KEYRING_TIME: Duration = Duration::from_secs(20);
 
 /// The model of new sessions, and where its key is looked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct WantedKey {
+pub(crate) struct ModelKeyRequirement {
     /// The model, by its name in settings.
     pub(crate) model: String,
     /// Where the key is looked for.
     pub(crate) secret: SecretSetting,
 }
 
-impl WantedKey {
+impl ModelKeyRequirement {
     /// What the model of new sessions wants; nothing where there is none, where it wants no key, and
     /// where a gateway elsewhere asks it.
     pub(crate) fn of(
-        app: &App,
+        app: &AppContext,
         settings_files: &[PathBuf],
         agent: Option<&str>,
     ) -> anyhow::Result<Option<Self>> {
@@ -48,7 +48,7 @@ impl WantedKey {
     }
 
     /// Why it cannot be used, if it cannot.
-    pub(crate) fn missing(&self, app: &App) -> Option<String> {
+    pub(crate) fn missing(&self, app: &AppContext) -> Option<String> {
         let variable = match &self.secret {
             SecretSetting::Env(name) => app.config.variable(name),
             _ => None,
@@ -61,38 +61,41 @@ impl WantedKey {
 
 /// Looks for it each time anew: a person may have given it meanwhile.
 #[derive(Clone)]
-pub(crate) struct KeysHere {
-    app: App,
+pub(crate) struct LocalModelKeys {
+    app: AppContext,
     settings_files: Vec<PathBuf>,
     agent: Option<String>,
 }
 
-impl KeysHere {
-    pub(crate) fn new(app: App, args: &AcpArgs) -> Self {
+impl LocalModelKeys {
+    pub(crate) fn new(app: AppContext, args: &AcpArgs) -> Self {
         Self { app, settings_files: args.settings.clone(), agent: args.agent.clone() }
     }
 
-    fn check_now(&self) -> Result<(), NoKey> {
-        let wanted = WantedKey::of(&self.app, &self.settings_files, self.agent.as_deref());
+    fn check_now(&self) -> Result<(), ModelKeyError> {
+        let wanted =
+            ModelKeyRequirement::of(&self.app, &self.settings_files, self.agent.as_deref());
         match wanted {
             Ok(wanted) => match wanted.and_then(|wanted| wanted.missing(&self.app)) {
                 None => Ok(()),
-                Some(why) => Err(NoKey::Missing(why)),
+                Some(why) => Err(ModelKeyError::Missing(why)),
             },
-            Err(error) if is_about_settings(&error) => Err(NoKey::Settings(format!("{error:#}"))),
-            Err(error) => Err(NoKey::Missing(format!("{error:#}"))),
+            Err(error) if is_about_settings(&error) => {
+                Err(ModelKeyError::Settings(format!("{error:#}")))
+            }
+            Err(error) => Err(ModelKeyError::Missing(format!("{error:#}"))),
         }
     }
 }
 
-impl ModelKeys for KeysHere {
-    fn check(&self) -> BoxFuture<'_, Result<(), NoKey>> {
+impl ModelKeyChecker for LocalModelKeys {
+    fn check(&self) -> BoxFuture<'_, Result<(), ModelKeyError>> {
         let keys = self.clone();
         Box::pin(async move {
             let checked = tokio::task::spawn_blocking(move || keys.check_now());
             match timeout(KEYRING_TIME, checked).await {
                 Ok(Ok(checked)) => checked,
-                _ => Err(NoKey::Missing(
+                _ => Err(ModelKeyError::Missing(
                     "the desktop's keyring does not answer; see that it runs and is unlocked"
                         .to_owned(),
                 )),

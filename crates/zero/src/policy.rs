@@ -1,27 +1,30 @@
 //! From settings to a judge.
 
-pub(crate) mod examples;
-pub(crate) mod subject;
+pub(crate) mod rule_examples;
+pub(crate) mod simulated_call;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use zero_policy::engine::Tree;
-use zero_policy::{CommandHosts, Decision, Engine, EngineConfig, Grant, Mode, Rule};
-use zero_runtime::{DialectName, Hooks, Machine, Policy, Registry, RulePolicy};
-use zero_sandbox::{Workspace, survey};
+use zero_policy::engine::VerdictTree;
+use zero_policy::{
+    CommandHosts, GrantScope, PermissionMode, PolicyDecision, PolicyEngine, PolicyEngineConfig,
+    PolicyRule,
+};
+use zero_runtime::{DialectName, HookSettings, LocalMachine, Policy, RulePolicy, ToolRegistry};
+use zero_sandbox::{Workspace, path_survey};
 
-use self::subject::{Place, Subject};
-use crate::App;
-use crate::cli::PlaceArgs;
+use self::simulated_call::{SimulatedCall, SimulationContext};
+use crate::AppContext;
+use crate::cli::PolicyContextArgs;
 use crate::exit::UsageError;
-use crate::settings::Settings;
+use crate::settings::WorkspaceSettings;
 use crate::trust::TrustStore;
 
 /// Where calls are judged: the folders and the machine.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Surroundings {
+pub(crate) struct PolicyContext {
     /// Canonical folders of the workspace.
     pub(crate) roots: Vec<PathBuf>,
     /// What `~` means.
@@ -38,10 +41,10 @@ pub(crate) struct Surroundings {
     pub(crate) network: CommandHosts,
 }
 
-impl Surroundings {
+impl PolicyContext {
     /// An engine that judges by these rules here.
-    pub(crate) fn engine(&self, rules: Vec<Rule>, mode: Mode) -> Engine {
-        Engine::new(EngineConfig {
+    pub(crate) fn engine(&self, rules: Vec<PolicyRule>, mode: PermissionMode) -> PolicyEngine {
+        PolicyEngine::new(PolicyEngineConfig {
             rules,
             mode,
             roots: self.roots.clone(),
@@ -55,28 +58,28 @@ impl Surroundings {
 }
 
 /// An engine and where it judges.
-pub(crate) struct Judge {
-    engine: Engine,
-    surroundings: Surroundings,
+pub(crate) struct PolicyEvaluator {
+    engine: PolicyEngine,
+    surroundings: PolicyContext,
     /// The tools that others bring here, which say themselves what they would do.
-    brought: Option<Brought>,
-    hooks: Hooks,
+    brought: Option<ExternalToolRegistry>,
+    hooks: HookSettings,
 }
 
 /// Tools that others bring to a workspace.
-struct Brought {
-    registry: Arc<Registry>,
+struct ExternalToolRegistry {
+    registry: Arc<ToolRegistry>,
     workspace: Workspace,
 }
 
-impl Brought {
+impl ExternalToolRegistry {
     /// What a call of one of them would do; `None` when it is none of them.
-    fn subject(&self, tool: &str, input: &Value) -> Option<Result<Subject, String>> {
+    fn subject(&self, tool: &str, input: &Value) -> Option<Result<SimulatedCall, String>> {
         let name = tool.strip_prefix("mcp__").unwrap_or(tool);
         let found = self.registry.get(name).filter(|_| name.contains("__"))?;
         let spec = found.tool.spec();
         let plan = found.tool.plan(input.clone(), &self.workspace);
-        Some(plan.map_err(|error| error.message).map(|plan| Subject {
+        Some(plan.map_err(|error| error.message).map(|plan| SimulatedCall {
             tool: spec.name.to_string(),
             risk: spec.risk,
             effects: plan.effects(),
@@ -84,10 +87,14 @@ impl Brought {
     }
 }
 
-impl Judge {
-    pub(crate) fn new(rules: Vec<Rule>, mode: Mode, surroundings: Surroundings) -> Self {
+impl PolicyEvaluator {
+    pub(crate) fn new(
+        rules: Vec<PolicyRule>,
+        mode: PermissionMode,
+        surroundings: PolicyContext,
+    ) -> Self {
         let engine = surroundings.engine(rules, mode);
-        Self { engine, surroundings, brought: None, hooks: Hooks::default() }
+        Self { engine, surroundings, brought: None, hooks: HookSettings::default() }
     }
 
     /// The hooks that would have a say in a call of a tool, as they are shown.
@@ -97,7 +104,7 @@ impl Judge {
     }
 
     /// Where it judges.
-    pub(crate) fn surroundings(&self) -> &Surroundings {
+    pub(crate) fn surroundings(&self) -> &PolicyContext {
         &self.surroundings
     }
 
@@ -107,43 +114,47 @@ impl Judge {
         tool: &str,
         input: &Value,
         dialect: Option<DialectName>,
-    ) -> Result<Subject, String> {
+    ) -> Result<SimulatedCall, String> {
         let brought = self.brought.as_ref().and_then(|brought| brought.subject(tool, input));
         if let Some(subject) = brought {
             return subject;
         }
-        let machine = Machine::new(&self.surroundings.search_path);
-        let place = Place {
+        let machine = LocalMachine::new(&self.surroundings.search_path);
+        let place = SimulationContext {
             roots: &self.surroundings.roots,
             home: self.surroundings.home.as_deref(),
             world: &machine,
         };
-        Subject::new(tool, input, dialect, &place)
+        SimulatedCall::new(tool, input, dialect, &place)
     }
 
     /// Judges a call.
-    pub(crate) fn judge(&self, subject: &Subject, grants: &[Grant]) -> Decision {
-        let machine = Machine::new(&self.surroundings.search_path);
+    pub(crate) fn judge(&self, subject: &SimulatedCall, grants: &[GrantScope]) -> PolicyDecision {
+        let machine = LocalMachine::new(&self.surroundings.search_path);
         self.engine.decide(subject.request(grants, &machine))
     }
 
     /// Judges a call, and shows its command line as a tree.
-    pub(crate) fn explain(&self, subject: &Subject) -> (Decision, Vec<Tree>) {
-        let machine = Machine::new(&self.surroundings.search_path);
+    pub(crate) fn explain(&self, subject: &SimulatedCall) -> (PolicyDecision, Vec<VerdictTree>) {
+        let machine = LocalMachine::new(&self.surroundings.search_path);
         self.engine.explain(subject.request(&[], &machine))
     }
 }
 
-impl App {
+impl AppContext {
     /// The judge of calls that nobody makes: by the settings that hold there, or by those named.
-    pub(crate) fn judge(&self, place: &PlaceArgs, mode: Option<Mode>) -> anyhow::Result<Judge> {
+    pub(crate) fn judge(
+        &self,
+        place: &PolicyContextArgs,
+        mode: Option<PermissionMode>,
+    ) -> anyhow::Result<PolicyEvaluator> {
         let surroundings = self.surroundings(place.workspace.as_deref(), place.home.as_deref())?;
         let settings = match &place.settings[..] {
             [] => {
                 let config = self.config.with_home(surroundings.home.clone(), place.home.is_some());
                 let trust = TrustStore::load(&config.state()?)?;
                 let root = surroundings.roots.first().map_or(Path::new("/"), PathBuf::as_path);
-                Settings::load(&config, root, &trust)?
+                WorkspaceSettings::load(&config, root, &trust)?
             }
             files => self.settings_of(files)?,
         };
@@ -151,22 +162,22 @@ impl App {
             self.terminal.note(&note);
         }
         let mode = mode.unwrap_or_else(|| settings.mode());
-        let surroundings = Surroundings {
+        let surroundings = PolicyContext {
             network: settings.command_hosts(),
             secret_files: self.secret_files(&settings),
             ..surroundings
         };
         let brought = self.brought(&surroundings, &settings)?;
-        let judge = Judge::new(settings.policy_rules(), mode, surroundings);
-        Ok(Judge { brought, hooks: settings.hooks(self.config.home()), ..judge })
+        let judge = PolicyEvaluator::new(settings.policy_rules(), mode, surroundings);
+        Ok(PolicyEvaluator { brought, hooks: settings.hooks(self.config.home()), ..judge })
     }
 
     /// The tools that others bring there, as far as they are known. Starts nothing.
     fn brought(
         &self,
-        surroundings: &Surroundings,
-        settings: &Settings,
-    ) -> anyhow::Result<Option<Brought>> {
+        surroundings: &PolicyContext,
+        settings: &WorkspaceSettings,
+    ) -> anyhow::Result<Option<ExternalToolRegistry>> {
         let Some(root) = surroundings.roots.first() else { return Ok(None) };
         let servers = settings.mcp_servers(&self.config, root);
         if servers.definitions.is_empty() && settings.tool_commands().is_none() {
@@ -178,17 +189,17 @@ impl App {
         };
         let host = self.idle_host(open()?, settings)?;
         self.outside_of(&host, settings, servers, None).register_known();
-        Ok(Some(Brought { registry: Arc::clone(host.registry()), workspace: open()? }))
+        Ok(Some(ExternalToolRegistry { registry: Arc::clone(host.registry()), workspace: open()? }))
     }
 
     /// The judge of a host that works in these folders.
     pub(crate) fn policy(
         &self,
         workspace: &Workspace,
-        settings: &Settings,
-        mode: Option<Mode>,
+        settings: &WorkspaceSettings,
+        mode: Option<PermissionMode>,
     ) -> anyhow::Result<Arc<dyn Policy>> {
-        let surroundings = Surroundings {
+        let surroundings = PolicyContext {
             roots: workspace.roots().map(Path::to_owned).collect(),
             network: settings.command_hosts(),
             secret_files: self.secret_files(settings),
@@ -204,11 +215,11 @@ impl App {
         &self,
         workspace: Option<&Path>,
         home: Option<&Path>,
-    ) -> anyhow::Result<Surroundings> {
+    ) -> anyhow::Result<PolicyContext> {
         let cwd = self.config.cwd()?;
         let config = self.config.with_home(home.map(|home| cwd.join(home)), home.is_some());
         let settle = |path: &Path| canonical_folder(cwd, path);
-        Ok(Surroundings {
+        Ok(PolicyContext {
             roots: vec![settle(workspace.unwrap_or(Path::new(".")))],
             home: config.home().map(settle),
             config_dir: config.settings_file().ok().and_then(|file| file.parent().map(settle)),
@@ -223,11 +234,11 @@ impl App {
 /// A folder with its links settled; as it is written where it does not exist.
 pub(crate) fn canonical_folder(cwd: &Path, folder: &Path) -> PathBuf {
     let absolute = cwd.join(folder);
-    survey::canonical(&absolute).unwrap_or_else(|| zero_policy::path::lexical(&absolute))
+    path_survey::canonical(&absolute).unwrap_or_else(|| zero_policy::path::lexical(&absolute))
 }
 
 /// A decision as others script against it.
-pub(crate) fn as_json(decision: &Decision) -> Value {
+pub(crate) fn as_json(decision: &PolicyDecision) -> Value {
     let grants: Vec<&str> = decision.grants.iter().map(|grant| grant.rule.as_str()).collect();
     let mut answer = json!({
         "decision": decision.verdict.word(),

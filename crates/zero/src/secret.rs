@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use anyhow::Context;
 use zero_sandbox::ConfigFile;
 
-use crate::App;
+use crate::AppContext;
 use crate::exit::UsageError;
 
 /// Largest file with a secret, in bytes.
@@ -17,7 +17,7 @@ const CHARS_MIN: usize = 16;
 const BYTES: usize = 32;
 
 /// The secret in a file that somebody named. `what` it is goes into what is said of it.
-pub(crate) fn from_file(app: &App, file: &str, what: &str) -> anyhow::Result<String> {
+pub(crate) fn from_file(app: &AppContext, file: &str, what: &str) -> anyhow::Result<String> {
     let path = match app.config.file(file) {
         Some(path) => path,
         None => app.config.cwd()?.join(file),

@@ -7,14 +7,14 @@
 use std::path::{Path, PathBuf};
 
 use zero_runtime::CommandSettings;
-use zero_sandbox::{FileType, survey};
+use zero_sandbox::{FileType, path_survey};
 
-use crate::App;
-use crate::config::Config;
+use crate::AppContext;
+use crate::environment::EnvironmentConfig;
 use crate::settings::models::SecretSetting;
-use crate::settings::{LayerKind, Settings};
+use crate::settings::{SettingsLayerKind, WorkspaceSettings};
 
-impl App {
+impl AppContext {
     /// The same, with files named that hold secrets, as the command line may.
     pub(crate) fn knowing<'a>(&self, files: impl IntoIterator<Item = &'a PathBuf>) -> Self {
         let place = |file: &PathBuf| match file.to_str() {
@@ -28,34 +28,35 @@ impl App {
     /// The files with secrets of zero's own, by each of their names: those that this process was
     /// told of, those that the settings in use name, and those of the person's own settings, also
     /// where others are in use.
-    pub(crate) fn secret_files(&self, settings: &Settings) -> Vec<PathBuf> {
+    pub(crate) fn secret_files(&self, settings: &WorkspaceSettings) -> Vec<PathBuf> {
         let own = self.config.settings_file().ok();
-        let own = own.and_then(|file| Settings::load_untried(&self.config, &[file]).ok());
+        let own = own.and_then(|file| WorkspaceSettings::load_untried(&self.config, &[file]).ok());
         let mut files = self.config.secret_files().to_vec();
         files.extend(settings.own_files(&self.config));
         for settings in [Some(settings), own.as_ref()].into_iter().flatten() {
             files.extend(settings.secret_files(&self.config));
         }
-        let real: Vec<PathBuf> = files.iter().filter_map(|file| survey::canonical(file)).collect();
+        let real: Vec<PathBuf> =
+            files.iter().filter_map(|file| path_survey::canonical(file)).collect();
         files.extend(real);
         // Who names a folder by mistake is told so where it is used, and not by a folder that is gone.
-        files.retain(|file| survey::kind(file) != Some(FileType::Directory));
+        files.retain(|file| path_survey::kind(file) != Some(FileType::Directory));
         files.sort();
         files.dedup();
         files
     }
 
     /// What holds for the commands of a host in the workspace whose first folder is `root`.
-    pub(crate) fn commands(&self, settings: &Settings, root: &Path) -> CommandSettings {
+    pub(crate) fn commands(&self, settings: &WorkspaceSettings, root: &Path) -> CommandSettings {
         let mut commands = settings.commands(&self.config, root);
         commands.masked.extend(self.secret_files(settings));
         commands
     }
 }
 
-impl Settings {
+impl WorkspaceSettings {
     /// The files with secrets that these settings name.
-    pub(crate) fn secret_files(&self, config: &Config) -> Vec<PathBuf> {
+    pub(crate) fn secret_files(&self, config: &EnvironmentConfig) -> Vec<PathBuf> {
         let gateway = self.gateway();
         let remote = gateway.remote.unwrap_or_default();
         let file_of = |secret: &SecretSetting| match secret {
@@ -73,11 +74,11 @@ impl Settings {
 
     /// The files of these settings that may hold secrets themselves, where the command line named
     /// them: they lie anywhere.
-    fn own_files(&self, config: &Config) -> Vec<PathBuf> {
+    fn own_files(&self, config: &EnvironmentConfig) -> Vec<PathBuf> {
         let may_hold = |key: &str| {
             ["gateway.", "mcpServers.", "models."].iter().any(|section| key.starts_with(section))
         };
-        let named = self.entries().iter().filter(|entry| entry.layer == LayerKind::Flag);
+        let named = self.entries().iter().filter(|entry| entry.layer == SettingsLayerKind::Flag);
         let named = named.filter(|entry| may_hold(&entry.key));
         named.filter_map(|entry| config.file(&entry.file)).collect()
     }
@@ -103,9 +104,9 @@ mod tests {
             "remote": {"url": "wss://h:1", "tokenFile": "~/remote.token", "passwordFile": "~/remote.password"}}
     }"#;
 
-    fn app(folder: &Path) -> App {
-        App {
-            config: Config::for_test(folder),
+    fn app(folder: &Path) -> AppContext {
+        AppContext {
+            config: EnvironmentConfig::for_test(folder),
             terminal: Terminal::for_test(),
             tools: Arc::new(LazyLock::new(Vec::new)),
         }

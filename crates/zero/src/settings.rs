@@ -18,43 +18,45 @@ pub(crate) mod layer;
 pub(crate) mod lsp_servers;
 pub(crate) mod mask;
 pub(crate) mod mcp_servers;
-pub(crate) mod meaning;
 mod merge;
 pub(crate) mod models;
 mod network;
 pub(crate) mod problem;
 mod program_path;
 pub(crate) mod sandbox;
-pub(crate) mod shape;
-pub(crate) mod tools_command;
+pub(crate) mod semantic_checks;
+pub(crate) mod settings_schema;
+pub(crate) mod tool_commands;
 pub(crate) mod web;
 
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
-use zero_core::Limits;
-use zero_policy::rule::Owner;
-use zero_policy::{Mode, Rule, Source, Verdict};
+use zero_core::HostLimits;
+use zero_policy::rule::RuleOwner;
+use zero_policy::{PermissionMode, PolicyRule, RuleSource, Verdict};
 use zero_sandbox::ConfigFile;
 
-use self::hooks::HookLooks;
-pub(crate) use self::layer::{Entry, EntryState, Layer, LayerKind};
-use self::merge::Merge;
-pub(crate) use self::problem::{Place, Problem, SettingsError, is_about_settings};
-use self::shape::{ExplainedRule, LimitValue, RuleSetting};
-use crate::config::Config;
+use self::hooks::HookFileSnapshots;
+pub(crate) use self::layer::{SettingsEntry, SettingsEntryState, SettingsLayer, SettingsLayerKind};
+use self::merge::SettingsMerger;
+pub(crate) use self::problem::{
+    SettingsError, SettingsLocation, SettingsProblem, is_about_settings,
+};
+use self::settings_schema::{ExplainedRuleSetting, LimitSetting, RuleSetting};
+use crate::environment::EnvironmentConfig;
 use crate::exit::UsageError;
-use crate::policy::examples;
-use crate::trust::{Standing, TrustStore};
+use crate::policy::rule_examples;
+use crate::trust::{TrustState, TrustStore};
 
 /// What stands for a file where rules come with a request.
 const REQUEST: &str = "request";
 
 /// The settings that hold in a workspace.
 #[derive(Debug)]
-pub(crate) struct Settings {
-    entries: Vec<Entry>,
-    standing: Standing,
+pub(crate) struct WorkspaceSettings {
+    entries: Vec<SettingsEntry>,
+    standing: TrustState,
 }
 
 /// A permission rule and where it stands.
@@ -69,42 +71,43 @@ pub(crate) struct RuleEntry {
     /// The line in it.
     pub(crate) line: u32,
     /// Whose file it is.
-    pub(crate) layer: LayerKind,
+    pub(crate) layer: SettingsLayerKind,
     /// Calls that it must and must not match, and why it stands there.
-    pub(crate) examples: ExplainedRule,
+    pub(crate) examples: ExplainedRuleSetting,
 }
 
 impl RuleEntry {
     /// The rule, read. Only a text that was checked when the settings were read gets here.
-    pub(crate) fn rule(&self) -> Option<Rule> {
+    pub(crate) fn rule(&self) -> Option<PolicyRule> {
         let owner = match self.layer {
-            LayerKind::User | LayerKind::Flag => Owner::Person,
-            LayerKind::Project | LayerKind::Local => Owner::Project,
+            SettingsLayerKind::User | SettingsLayerKind::Flag => RuleOwner::Person,
+            SettingsLayerKind::Project | SettingsLayerKind::Local => RuleOwner::Project,
         };
         // A request is one line; where in it a rule stands says nothing.
         let line = (self.source_file != REQUEST).then_some(self.line);
-        let source = Source { name: self.source_file.clone(), line, owner };
-        let rule = Rule::parse(&self.text, self.verdict, source).ok()?;
+        let source = RuleSource { name: self.source_file.clone(), line, owner };
+        let rule = PolicyRule::parse(&self.text, self.verdict, source).ok()?;
         Some(rule.with_limits(self.examples.raised().ok()?))
     }
 }
 
-impl Settings {
+impl WorkspaceSettings {
     /// Reads the person's settings and those of a workspace, by its canonical folder.
     pub(crate) fn load(
-        config: &Config,
+        config: &EnvironmentConfig,
         workspace_root: &Path,
         trust: &TrustStore,
     ) -> Result<Self, UsageError> {
         let layers = read_all(&Self::files(config, workspace_root)?, config.home())?;
         // Files of a folder that nobody ever trusted are not read: its hooks do not count anyway.
-        let counts = |kind: LayerKind| !kind.is_of_workspace() || trust.knows(workspace_root);
+        let counts =
+            |kind: SettingsLayerKind| !kind.is_of_workspace() || trust.knows(workspace_root);
         let looked_at = layers.iter().filter(|layer| counts(layer.kind));
-        let mut looks = HookLooks::of(looked_at, workspace_root, config.home());
+        let mut looks = HookFileSnapshots::of(looked_at, workspace_root, config.home());
         let mut gated = Self::needs_trust(&layers);
         looks.attach(&mut gated);
         let standing = trust.standing(workspace_root, &gated);
-        if let Standing::Changed { new, only_files: true, .. } = &standing {
+        if let TrustState::Changed { new, only_files: true, .. } = &standing {
             looks.distrust(new);
         }
         let mut settings =
@@ -115,98 +118,111 @@ impl Settings {
 
     /// Where no file says anything.
     pub(crate) fn none() -> Self {
-        Self::merge(&[], Standing::Never)
+        Self::merge(&[], TrustState::Never)
     }
 
     /// The files that are looked at for a workspace, whether or not they are there.
     pub(crate) fn files(
-        config: &Config,
+        config: &EnvironmentConfig,
         workspace_root: &Path,
-    ) -> Result<Vec<(LayerKind, ConfigFile)>, UsageError> {
-        let own = (LayerKind::User, ConfigFile::Own(config.settings_file()?));
+    ) -> Result<Vec<(SettingsLayerKind, ConfigFile)>, UsageError> {
+        let own = (SettingsLayerKind::User, ConfigFile::Own(config.settings_file()?));
         Ok(std::iter::once(own).chain(Self::workspace_files(workspace_root)).collect())
     }
 
     /// Those of them that lie in the workspace.
-    pub(crate) fn workspace_files(root: &Path) -> [(LayerKind, ConfigFile); 2] {
-        [LayerKind::Project, LayerKind::Local].map(|kind| (kind, layer::workspace_file(root, kind)))
+    pub(crate) fn workspace_files(root: &Path) -> [(SettingsLayerKind, ConfigFile); 2] {
+        [SettingsLayerKind::Project, SettingsLayerKind::Local]
+            .map(|kind| (kind, layer::workspace_file(root, kind)))
     }
 
     /// How the workspace's folder stands.
-    pub(crate) fn standing(&self) -> &Standing {
+    pub(crate) fn standing(&self) -> &TrustState {
         &self.standing
     }
 
     /// What the files of a workspace say that counts only once its folder is trusted. Nobody is
     /// asked to trust what could not be used afterwards.
-    pub(crate) fn gated(config: &Config, workspace_root: &Path) -> Result<Vec<Entry>, UsageError> {
+    pub(crate) fn gated(
+        config: &EnvironmentConfig,
+        workspace_root: &Path,
+    ) -> Result<Vec<SettingsEntry>, UsageError> {
         let layers = read_all(&Self::files(config, workspace_root)?, config.home())?;
-        Self::merge(&layers, Standing::supposed()).tried()?.placed(config, workspace_root)?;
+        Self::merge(&layers, TrustState::supposed()).tried()?.placed(config, workspace_root)?;
         let mut gated = Self::needs_trust(&layers);
-        HookLooks::of(layers.iter(), workspace_root, config.home()).attach(&mut gated);
+        HookFileSnapshots::of(layers.iter(), workspace_root, config.home()).attach(&mut gated);
         Ok(gated)
     }
 
     /// What would be set aside if the folder were not trusted.
-    pub(crate) fn needs_trust(layers: &[Layer]) -> Vec<Entry> {
-        Self::merge(layers, Standing::Never).set_aside().cloned().collect()
+    pub(crate) fn needs_trust(layers: &[SettingsLayer]) -> Vec<SettingsEntry> {
+        Self::merge(layers, TrustState::Never).set_aside().cloned().collect()
     }
 
     /// Whether what one file says could be used in a workspace: its rules match what their
     /// examples say, and it opens nothing that must stay closed.
     pub(crate) fn try_layer(
-        layer: Layer,
-        config: &Config,
+        layer: SettingsLayer,
+        config: &EnvironmentConfig,
         workspace_root: &Path,
     ) -> Result<(), SettingsError> {
-        let settings = Self::merge(&[layer], Standing::supposed()).tried()?;
+        let settings = Self::merge(&[layer], TrustState::supposed()).tried()?;
         settings.placed(config, workspace_root).map(drop)
     }
 
     /// The permissions that a request brings along, checked as those of a file are.
     pub(crate) fn of_request(permissions: &Value) -> Result<Self, SettingsError> {
         let text = json!({ "permissions": permissions }).to_string();
-        let layer = Layer::parse(LayerKind::Flag, REQUEST.to_owned(), text.as_bytes())
-            .map_err(|problems| SettingsError { problems })?;
-        Self::merge(&[layer], Standing::Never).tried()
+        let layer =
+            SettingsLayer::parse(SettingsLayerKind::Flag, REQUEST.to_owned(), text.as_bytes())
+                .map_err(|problems| SettingsError { problems })?;
+        Self::merge(&[layer], TrustState::Never).tried()
     }
 
     /// Reads files named on the command line, and nothing else. They are the person's own word, for
     /// a workspace by its canonical folder.
     pub(crate) fn load_files(
-        config: &Config,
+        config: &EnvironmentConfig,
         paths: &[PathBuf],
         workspace_root: &Path,
     ) -> Result<Self, SettingsError> {
         let root = config.cwd().unwrap_or(Path::new("/"));
         let layers = Self::named_layers(config, paths)?;
-        let mut settings = Self::merge(&layers, Standing::Never).tried()?.placed(config, root)?;
-        let looks = HookLooks::of(layers.iter(), workspace_root, config.home());
+        let mut settings = Self::merge(&layers, TrustState::Never).tried()?.placed(config, root)?;
+        let looks = HookFileSnapshots::of(layers.iter(), workspace_root, config.home());
         looks.attach(&mut settings.entries);
         Ok(settings)
     }
 
     /// The same, without trying the rules' examples.
-    pub(crate) fn load_untried(config: &Config, paths: &[PathBuf]) -> Result<Self, SettingsError> {
-        Ok(Self::merge(&Self::named_layers(config, paths)?, Standing::Never))
+    pub(crate) fn load_untried(
+        config: &EnvironmentConfig,
+        paths: &[PathBuf],
+    ) -> Result<Self, SettingsError> {
+        Ok(Self::merge(&Self::named_layers(config, paths)?, TrustState::Never))
     }
 
-    fn named_layers(config: &Config, paths: &[PathBuf]) -> Result<Vec<Layer>, SettingsError> {
-        let files: Vec<_> =
-            paths.iter().map(|path| (LayerKind::Flag, ConfigFile::Own(path.clone()))).collect();
+    fn named_layers(
+        config: &EnvironmentConfig,
+        paths: &[PathBuf],
+    ) -> Result<Vec<SettingsLayer>, SettingsError> {
+        let files: Vec<_> = paths
+            .iter()
+            .map(|path| (SettingsLayerKind::Flag, ConfigFile::Own(path.clone())))
+            .collect();
         let layers = read_all(&files, config.home())?;
         // Nobody names a file that need not be there.
-        let missing: Vec<Problem> = paths
+        let missing: Vec<SettingsProblem> = paths
             .iter()
             .map(|path| layer::shown(path, config.home()))
             .filter(|shown| layers.iter().all(|layer| layer.shown != *shown))
-            .map(|file| Problem { file, place: None, what: "does not exist".to_owned() })
+            .map(|file| SettingsProblem { file, place: None, what: "does not exist".to_owned() })
             .collect();
         if missing.is_empty() { Ok(layers) } else { Err(SettingsError { problems: missing }) }
     }
 
-    fn merge(layers: &[Layer], standing: Standing) -> Self {
-        let mut merged = Merge::default();
+    fn merge(layers: &[SettingsLayer], standing: TrustState) -> Self {
+        let mut merged = SettingsMerger::default();
         for layer in layers {
             let trusted = !layer.kind.is_of_workspace() || standing.is_trusted();
             for entry in layer.entries() {
@@ -222,7 +238,7 @@ impl Settings {
     }
 
     /// The rules that count, ready to judge by.
-    pub(crate) fn policy_rules(&self) -> Vec<Rule> {
+    pub(crate) fn policy_rules(&self) -> Vec<PolicyRule> {
         self.rules().iter().filter_map(RuleEntry::rule).collect()
     }
 
@@ -232,34 +248,38 @@ impl Settings {
         for entry in self.rules() {
             let Some(rule) = entry.rule() else { continue };
             let examples = &entry.examples;
-            for broken in examples::broken(&rule, &examples.matches, &examples.not_match) {
-                let place = Some(Place { line: entry.line, column: 1 });
+            for broken in rule_examples::broken(&rule, &examples.matches, &examples.not_match) {
+                let place = Some(SettingsLocation { line: entry.line, column: 1 });
                 let what =
                     format!("rule `{}`: {broken}; correct the rule or the example", rule.text);
-                problems.push(Problem { file: entry.source_file.clone(), place, what });
+                problems.push(SettingsProblem { file: entry.source_file.clone(), place, what });
             }
         }
         if problems.is_empty() { Ok(self) } else { Err(SettingsError { problems }) }
     }
 
     /// The same settings, when they open to commands nothing that must stay closed.
-    fn placed(self, config: &Config, workspace_root: &Path) -> Result<Self, SettingsError> {
+    fn placed(
+        self,
+        config: &EnvironmentConfig,
+        workspace_root: &Path,
+    ) -> Result<Self, SettingsError> {
         let problems = self.misplaced(config, workspace_root);
         if problems.is_empty() { Ok(self) } else { Err(SettingsError { problems }) }
     }
 
     /// What holds where no rule does.
-    pub(crate) fn mode(&self) -> Mode {
+    pub(crate) fn mode(&self) -> PermissionMode {
         self.own_mode().unwrap_or_default()
     }
 
     /// The mode that the settings name, if they do.
-    pub(crate) fn own_mode(&self) -> Option<Mode> {
+    pub(crate) fn own_mode(&self) -> Option<PermissionMode> {
         self.active().find_map(mode)
     }
 
     /// Sets the limits that the settings name; the others stay.
-    pub(crate) fn limits(&self, limits: &mut Limits) {
+    pub(crate) fn limits(&self, limits: &mut HostLimits) {
         for (name, value) in self.active().filter_map(limit) {
             // Each was tried when it was read.
             let _ = limits.set(name, &value);
@@ -267,18 +287,18 @@ impl Settings {
     }
 
     /// Everything the files say, with whether it counts.
-    pub(crate) fn entries(&self) -> &[Entry] {
+    pub(crate) fn entries(&self) -> &[SettingsEntry] {
         &self.entries
     }
 
     /// What would count if the folder were trusted.
-    pub(crate) fn set_aside(&self) -> impl Iterator<Item = &Entry> {
-        self.entries.iter().filter(|entry| entry.state == EntryState::SetAside)
+    pub(crate) fn set_aside(&self) -> impl Iterator<Item = &SettingsEntry> {
+        self.entries.iter().filter(|entry| entry.state == SettingsEntryState::SetAside)
     }
 
     /// Whether what was set aside is worth a word to the person, and which.
     pub(crate) fn note(&self) -> Option<String> {
-        if let Standing::Changed { new, only_files: true, .. } = &self.standing {
+        if let TrustState::Changed { new, only_files: true, .. } = &self.standing {
             let what = match new.len() {
                 1 => "1 hook of this folder fails, because a file that it names".to_owned(),
                 count => format!("{count} hooks of this folder fail, because files that they name"),
@@ -292,7 +312,7 @@ impl Settings {
             _ => format!("{count} settings of this folder are"),
         };
         let since = match &self.standing {
-            Standing::Changed { .. } => ", because they changed since you trusted it",
+            TrustState::Changed { .. } => ", because they changed since you trusted it",
             _ => "",
         };
         Some(format!("{what} not active{since}; see `zero trust`"))
@@ -319,24 +339,24 @@ impl Settings {
     }
 
     /// The value of a dotted key as it holds, and the entries it comes from.
-    pub(crate) fn value(&self, key: &str) -> Option<(Value, Vec<&Entry>)> {
+    pub(crate) fn value(&self, key: &str) -> Option<(Value, Vec<&SettingsEntry>)> {
         value_of(self.entries.iter().filter(|entry| entry.counts()), key)
     }
 
-    fn active(&self) -> impl Iterator<Item = &Entry> {
-        self.entries.iter().filter(|entry| entry.state == EntryState::Active)
+    fn active(&self) -> impl Iterator<Item = &SettingsEntry> {
+        self.entries.iter().filter(|entry| entry.state == SettingsEntryState::Active)
     }
 }
 
 /// The value of a dotted key made of entries, and those it is made of.
 pub(crate) fn value_of<'a>(
-    entries: impl Iterator<Item = &'a Entry>,
+    entries: impl Iterator<Item = &'a SettingsEntry>,
     key: &str,
-) -> Option<(Value, Vec<&'a Entry>)> {
+) -> Option<(Value, Vec<&'a SettingsEntry>)> {
     let below = |outer: &str, inner: &str| {
         inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
     };
-    let sources: Vec<&Entry> =
+    let sources: Vec<&SettingsEntry> =
         entries.filter(|entry| below(key, &entry.key) || below(&entry.key, key)).collect();
     let mut whole = Value::Object(Map::new());
     for entry in &sources {
@@ -392,12 +412,12 @@ fn field<'a>(slot: &'a mut Value, name: &str) -> Option<&'a mut Value> {
 }
 
 fn read_all(
-    files: &[(LayerKind, ConfigFile)],
+    files: &[(SettingsLayerKind, ConfigFile)],
     home: Option<&Path>,
-) -> Result<Vec<Layer>, SettingsError> {
+) -> Result<Vec<SettingsLayer>, SettingsError> {
     let (mut layers, mut problems) = (Vec::new(), Vec::new());
     for (kind, file) in files {
-        match Layer::read(*kind, file, home) {
+        match SettingsLayer::read(*kind, file, home) {
             Ok(layer) => layers.extend(layer),
             Err(found) => problems.extend(found),
         }
@@ -405,7 +425,7 @@ fn read_all(
     if problems.is_empty() { Ok(layers) } else { Err(SettingsError { problems }) }
 }
 
-fn rule(entry: &Entry) -> Option<RuleEntry> {
+fn rule(entry: &SettingsEntry) -> Option<RuleEntry> {
     let list = entry.key.strip_prefix("permissions.")?;
     let verdict = Verdict::ALL.into_iter().find(|verdict| verdict.word() == list)?;
     let rule: RuleSetting = serde_json::from_value(entry.value.clone()).ok()?;
@@ -420,14 +440,14 @@ fn rule(entry: &Entry) -> Option<RuleEntry> {
     })
 }
 
-fn mode(entry: &Entry) -> Option<Mode> {
+fn mode(entry: &SettingsEntry) -> Option<PermissionMode> {
     let value = (entry.key == "permissions.mode").then(|| entry.value.clone())?;
     serde_json::from_value(value).ok()
 }
 
-fn limit(entry: &Entry) -> Option<(&str, String)> {
+fn limit(entry: &SettingsEntry) -> Option<(&str, String)> {
     let name = entry.key.strip_prefix("limits.")?;
-    let value: LimitValue = serde_json::from_value(entry.value.clone()).ok()?;
+    let value: LimitSetting = serde_json::from_value(entry.value.clone()).ok()?;
     Some((name, value.text()))
 }
 
@@ -437,17 +457,20 @@ mod tests {
 
     pub(super) const USER: &str = r#"{"permissions": {"allow": ["Read"], "mode": "accept-edits"}, "limits": {"file-timeout": "20s"}}"#;
 
-    pub(super) fn layers(files: &[(LayerKind, &str)]) -> Vec<Layer> {
-        let parse = |(kind, text): &(LayerKind, &str)| {
-            Layer::parse(*kind, kind.word().to_owned(), text.as_bytes()).unwrap()
+    pub(super) fn layers(files: &[(SettingsLayerKind, &str)]) -> Vec<SettingsLayer> {
+        let parse = |(kind, text): &(SettingsLayerKind, &str)| {
+            SettingsLayer::parse(*kind, kind.word().to_owned(), text.as_bytes()).unwrap()
         };
         files.iter().map(parse).collect()
     }
 
     #[test]
     fn limits_and_rules_are_handed_out_with_their_source() {
-        let settings = Settings::merge(&layers(&[(LayerKind::User, USER)]), Standing::Never);
-        let mut limits = Limits::default();
+        let settings = WorkspaceSettings::merge(
+            &layers(&[(SettingsLayerKind::User, USER)]),
+            TrustState::Never,
+        );
+        let mut limits = HostLimits::default();
         settings.limits(&mut limits);
         assert_eq!(limits.file_timeout.as_secs(), 20);
         let rules = settings.rules();
@@ -460,9 +483,9 @@ mod tests {
     fn a_key_may_name_a_value_a_list_or_all_of_a_section() {
         let project =
             r#"{"permissions": {"allow": ["Grep"]}, "mcpServers": {"a.b": {"command": "x"}}}"#;
-        let trusted = Standing::supposed();
-        let settings = Settings::merge(
-            &layers(&[(LayerKind::User, USER), (LayerKind::Project, project)]),
+        let trusted = TrustState::supposed();
+        let settings = WorkspaceSettings::merge(
+            &layers(&[(SettingsLayerKind::User, USER), (SettingsLayerKind::Project, project)]),
             trusted,
         );
         for (key, expected) in [

@@ -5,7 +5,7 @@
 //! is slow or gone costs what waits for it, and never a run.
 
 mod collector;
-mod figures;
+mod gateway_metrics;
 mod spans;
 
 use std::sync::Arc;
@@ -17,8 +17,8 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 use tokio_util::sync::CancellationToken;
 use zero_gateway::Gateway;
 
-pub(crate) use self::collector::{Collector, check as check_setting};
-pub(crate) use self::spans::Traces;
+pub(crate) use self::collector::{OtlpCollector, check as check_setting};
+pub(crate) use self::spans::TraceLayer;
 
 /// Time between two batches.
 const SEND_EVERY: Duration = Duration::from_secs(5);
@@ -26,16 +26,16 @@ const SEND_EVERY: Duration = Duration::from_secs(5);
 const FLUSH_TIME: Duration = Duration::from_secs(2);
 
 /// Sends what happens until it is stopped.
-pub(crate) struct Telemetry {
-    collector: Arc<Collector>,
+pub(crate) struct TelemetryExporter {
+    collector: Arc<OtlpCollector>,
     provider: SdkTracerProvider,
     stop: CancellationToken,
     figures: Option<JoinHandle<()>>,
 }
 
-impl Telemetry {
+impl TelemetryExporter {
     /// Sends traces from now on. The layer has to become part of the log. Only within a runtime.
-    pub(crate) fn start(collector: Collector) -> (Self, Traces) {
+    pub(crate) fn start(collector: OtlpCollector) -> (Self, TraceLayer) {
         let collector = Arc::new(collector);
         let (provider, traces) = spans::provider(&collector);
         let stop = CancellationToken::new();
@@ -65,7 +65,7 @@ impl Telemetry {
 }
 
 /// Sends figures now and then, and once more at the end.
-async fn send_figures(collector: Arc<Collector>, gateway: Gateway, stop: CancellationToken) {
+async fn send_figures(collector: Arc<OtlpCollector>, gateway: Gateway, stop: CancellationToken) {
     let began = SystemTime::now();
     let mut every = interval(SEND_EVERY);
     every.set_missed_tick_behavior(MissedTickBehavior::Skip);
@@ -74,7 +74,7 @@ async fn send_figures(collector: Arc<Collector>, gateway: Gateway, stop: Cancell
             _ = every.tick() => false,
             () = stop.cancelled() => true,
         };
-        let body = figures::request(&gateway.figures(), began, SystemTime::now());
+        let body = gateway_metrics::request(&gateway.figures(), began, SystemTime::now());
         collector.post("v1/metrics", body).await;
         if is_last {
             return;

@@ -5,9 +5,9 @@
 //! names) loses its control and direction-changing characters before it reaches a terminal, so
 //! that a file cannot repaint the screen of whoever looks at it.
 
-mod counter;
+mod elapsed_counter;
 mod table;
-mod time;
+mod time_format;
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -17,12 +17,12 @@ use std::sync::Arc;
 
 use anstyle::{AnsiColor, Style};
 
-pub(crate) use self::counter::Counter;
-pub(crate) use self::table::{Cell, Table};
-pub(crate) use self::time::{short_duration, short_time};
+pub(crate) use self::elapsed_counter::ElapsedCounter;
+pub(crate) use self::table::{TableCell, TextTable};
+pub(crate) use self::time_format::{short_duration, short_time};
 use zero_policy::Verdict;
 
-use crate::config::Streams;
+use crate::environment::StandardStreams;
 
 /// Headings of tables and names that stand out.
 pub(crate) const STRONG: Style = Style::new().bold();
@@ -50,36 +50,36 @@ pub(crate) fn verdict_style(verdict: Verdict) -> Style {
 #[derive(Clone, Debug)]
 pub(crate) struct Terminal {
     /// Results.
-    pub(crate) out: Stream,
+    pub(crate) out: TerminalStream,
     /// Everything else.
-    pub(crate) err: Stream,
+    pub(crate) err: TerminalStream,
     stdin_is_terminal: bool,
 }
 
 impl Terminal {
     /// The terminal behind the standard streams.
-    pub(crate) fn new(streams: Streams) -> Self {
-        let stream = |target, is_terminal| Stream {
+    pub(crate) fn new(streams: StandardStreams) -> Self {
+        let stream = |target, is_terminal| TerminalStream {
             target,
             is_terminal,
             colours: is_terminal && streams.colours,
             columns: streams.columns.filter(|_| is_terminal),
         };
         Self {
-            out: stream(Target::Stdout, streams.stdout_is_terminal),
-            err: stream(Target::Stderr, streams.stderr_is_terminal),
+            out: stream(StreamTarget::Stdout, streams.stdout_is_terminal),
+            err: stream(StreamTarget::Stderr, streams.stderr_is_terminal),
             stdin_is_terminal: streams.stdin_is_terminal,
         }
     }
 
     /// Where a person would answer: they see the question on stderr and type on stdin.
-    pub(crate) fn answers(&self) -> Option<Answers> {
-        (self.stdin_is_terminal && self.err.is_terminal).then_some(Answers::Stdin)
+    pub(crate) fn answers(&self) -> Option<AnswerSource> {
+        (self.stdin_is_terminal && self.err.is_terminal).then_some(AnswerSource::Stdin)
     }
 
     /// The same when stdin holds something else: they type on the terminal zero was started from.
-    pub(crate) fn answers_beside_stdin(&self) -> Option<Answers> {
-        self.err.is_terminal.then(Answers::from_tty)?
+    pub(crate) fn answers_beside_stdin(&self) -> Option<AnswerSource> {
+        self.err.is_terminal.then(AnswerSource::from_tty)?
     }
 
     /// Whether the input is typed by hand.
@@ -88,14 +88,14 @@ impl Terminal {
     }
 
     /// Asks a question that has yes and no for an answer. Blocks; anything but yes is no.
-    pub(crate) fn confirm(&self, answers: &Answers, question: &str) -> bool {
+    pub(crate) fn confirm(&self, answers: &AnswerSource, question: &str) -> bool {
         let answer = self.ask(answers, question, "y/N");
         answer.is_some_and(|answer| matches!(answer.as_str(), "y" | "yes"))
     }
 
     /// Asks a question and names the keys that answer it. Blocks; gives what was typed, in small
     /// letters, or nothing when it could not be asked.
-    pub(crate) fn ask(&self, answers: &Answers, question: &str, keys: &str) -> Option<String> {
+    pub(crate) fn ask(&self, answers: &AnswerSource, question: &str, keys: &str) -> Option<String> {
         self.err.write(&format!("{} [{keys}] ", self.err.paint(STRONG, question))).ok()?;
         let line = answers.line().ok()?;
         if !line.ends_with('\n') {
@@ -121,7 +121,7 @@ impl Terminal {
 
 /// Where a person types what they answer.
 #[derive(Clone, Debug)]
-pub(crate) enum Answers {
+pub(crate) enum AnswerSource {
     /// On stdin.
     Stdin,
     /// On the terminal itself, because stdin is taken.
@@ -131,7 +131,7 @@ pub(crate) enum Answers {
     Script(Arc<std::sync::Mutex<std::collections::VecDeque<String>>>),
 }
 
-impl Answers {
+impl AnswerSource {
     /// The terminal zero was started from, if there is one.
     #[expect(clippy::disallowed_methods, reason = "the terminal is no file of the person's")]
     fn from_tty() -> Option<Self> {
@@ -165,29 +165,29 @@ impl Answers {
 
 /// One way out of the program.
 #[derive(Clone, Debug)]
-pub(crate) struct Stream {
-    target: Target,
+pub(crate) struct TerminalStream {
+    target: StreamTarget,
     is_terminal: bool,
     colours: bool,
     columns: Option<usize>,
 }
 
 #[derive(Clone, Debug)]
-enum Target {
+enum StreamTarget {
     Stdout,
     Stderr,
     #[cfg(test)]
     Memory(std::sync::Arc<std::sync::Mutex<String>>),
 }
 
-impl Stream {
+impl TerminalStream {
     /// Writes and flushes.
     pub(crate) fn write(&self, text: &str) -> io::Result<()> {
         match &self.target {
-            Target::Stdout => write_all(io::stdout().lock(), text),
-            Target::Stderr => write_all(io::stderr().lock(), text),
+            StreamTarget::Stdout => write_all(io::stdout().lock(), text),
+            StreamTarget::Stderr => write_all(io::stderr().lock(), text),
             #[cfg(test)]
-            Target::Memory(memory) => {
+            StreamTarget::Memory(memory) => {
                 memory.lock().unwrap().push_str(text);
                 Ok(())
             }
@@ -337,8 +337,8 @@ fn is_harmful(c: char) -> bool {
 impl Terminal {
     /// A terminal that remembers; nobody is looking and nobody can be asked.
     pub(crate) fn for_test() -> Self {
-        let stream = || Stream {
-            target: Target::Memory(Default::default()),
+        let stream = || TerminalStream {
+            target: StreamTarget::Memory(Default::default()),
             is_terminal: false,
             colours: false,
             columns: None,
@@ -348,7 +348,7 @@ impl Terminal {
 }
 
 #[cfg(test)]
-impl Answers {
+impl AnswerSource {
     /// Somebody who types these lines and goes away.
     pub(crate) fn script(lines: &[&str]) -> Self {
         let lines = lines.iter().map(|line| format!("{line}\n")).collect();
@@ -357,7 +357,7 @@ impl Answers {
 }
 
 #[cfg(test)]
-impl Stream {
+impl TerminalStream {
     /// The same stream as if somebody were looking, in a window of some width.
     pub(crate) fn watched(mut self, columns: usize) -> Self {
         (self.is_terminal, self.colours, self.columns) = (true, true, Some(columns));
@@ -373,8 +373,8 @@ impl Stream {
     /// What was written to it.
     pub(crate) fn written(&self) -> String {
         match &self.target {
-            Target::Memory(memory) => memory.lock().unwrap().clone(),
-            Target::Stdout | Target::Stderr => String::new(),
+            StreamTarget::Memory(memory) => memory.lock().unwrap().clone(),
+            StreamTarget::Stdout | StreamTarget::Stderr => String::new(),
         }
     }
 }
@@ -419,7 +419,7 @@ mod tests {
     #[test]
     fn a_question_that_nobody_answers_ends_its_line() {
         let terminal = Terminal::for_test();
-        let (answered, gone) = (Answers::script(&["Y"]), Answers::script(&[]));
+        let (answered, gone) = (AnswerSource::script(&["Y"]), AnswerSource::script(&[]));
         assert_eq!(terminal.ask(&answered, "Allow?", "y/N").as_deref(), Some("y"));
         assert_eq!(terminal.ask(&gone, "Allow?", "y/N").as_deref(), Some(""));
         assert_eq!(terminal.err.written(), "Allow? [y/N] Allow? [y/N] \n");

@@ -3,11 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use zero_core::shown;
+use zero_core::sanitize;
 use zero_gateway::Principal;
-use zero_wire::method::Scope;
+use zero_wire::method::TokenScope;
 
-use crate::settings::gateway::{ScopeSetting, TokenSetting};
+use crate::settings::gateway::{GatewayTokenSetting, TokenScopeSetting};
 
 /// The person whose machine this is.
 pub(crate) const THIS_MACHINE: &str = "this machine";
@@ -21,19 +21,19 @@ const NAME_LEN_MAX: usize = 64;
 /// Who has the token of that name, and what for; otherwise, why nobody can.
 pub(crate) fn holder(
     name: &str,
-    tokens: &BTreeMap<String, TokenSetting>,
+    tokens: &BTreeMap<String, GatewayTokenSetting>,
 ) -> Result<Principal, String> {
     check_name(name)?;
     let token = tokens.get(name).ok_or("it is not there")?;
     if let Some(owner) = &token.owner {
-        let is_own = |other: &TokenSetting| other.owner.is_none();
+        let is_own = |other: &GatewayTokenSetting| other.owner.is_none();
         let has_sessions = [THIS_MACHINE, PASSWORD].contains(&owner.as_str())
             || tokens.get(owner).is_some_and(is_own);
         if owner == name || !has_sessions {
             return Err(format!(
                 "`owner` is {}, who has no sessions; name another token that has no `owner` \
                  itself, or `{THIS_MACHINE}` or `{PASSWORD}`",
-                shown::quoted(owner)
+                sanitize::quoted(owner)
             ));
         }
     }
@@ -48,7 +48,7 @@ fn check_name(name: &str) -> Result<(), String> {
         return Err(format!("its name has {length} characters; use 1 to {NAME_LEN_MAX}"));
     }
     let is_space = |c: char| c.is_whitespace() && c != ' ';
-    if let Some(c) = name.chars().find(|c| !shown::is_harmless(*c) || is_space(*c)) {
+    if let Some(c) = name.chars().find(|c| !sanitize::is_harmless(*c) || is_space(*c)) {
         let number = u32::from(c);
         return Err(format!("its name has the character U+{number:04X}, which cannot be seen"));
     }
@@ -67,14 +67,14 @@ fn check_name(name: &str) -> Result<(), String> {
     }
 }
 
-impl ScopeSetting {
-    fn scope(self) -> Scope {
+impl TokenScopeSetting {
+    fn scope(self) -> TokenScope {
         match self {
-            Self::Read => Scope::Read,
-            Self::Write => Scope::Write,
-            Self::Approvals => Scope::Approvals,
-            Self::Questions => Scope::Questions,
-            Self::Admin => Scope::Admin,
+            Self::Read => TokenScope::Read,
+            Self::Write => TokenScope::Write,
+            Self::Approvals => TokenScope::Approvals,
+            Self::Questions => TokenScope::Questions,
+            Self::Admin => TokenScope::Admin,
         }
     }
 }
@@ -83,7 +83,7 @@ impl ScopeSetting {
 mod tests {
     use super::*;
 
-    fn tokens(text: &str) -> BTreeMap<String, TokenSetting> {
+    fn tokens(text: &str) -> BTreeMap<String, GatewayTokenSetting> {
         serde_json::from_str(text).unwrap()
     }
 
@@ -132,7 +132,10 @@ mod tests {
                 "typo": {"secret": {"env": "F"}, "scopes": ["approvals"], "owner": "anne"}}"#,
         );
         let phone = holder("phone", &tokens).unwrap();
-        assert_eq!((phone.owner.as_deref(), phone.scopes), (Some("ann"), vec![Scope::Approvals]));
+        assert_eq!(
+            (phone.owner.as_deref(), phone.scopes),
+            (Some("ann"), vec![TokenScope::Approvals])
+        );
         assert_eq!(holder("watch", &tokens).unwrap().owner.as_deref(), Some(THIS_MACHINE));
         for name in ["chain", "self", "typo"] {
             let why = holder(name, &tokens).unwrap_err();

@@ -18,10 +18,10 @@ use zero_runtime::HookFile;
 use zero_sandbox::journal::sha256;
 use zero_sandbox::{ConfigFile, ConfigFileError, StateDir, config_file};
 
-use crate::config::Config;
+use crate::environment::EnvironmentConfig;
 use crate::exit::UsageError;
-use crate::settings::{Entry, Settings, hooks};
-use crate::shell_word::shell_word;
+use crate::settings::{SettingsEntry, WorkspaceSettings, hooks};
+use crate::shell_quoting::shell_word;
 
 /// The file with the trusted folders, in zero's own folder.
 const FILE: &str = "trust.json";
@@ -35,13 +35,13 @@ const FILE_BYTES_MAX: u64 = 16_000_000;
 #[serde(deny_unknown_fields)]
 pub(crate) struct TrustStore {
     /// By canonical path.
-    folders: BTreeMap<String, Trusted>,
+    folders: BTreeMap<String, TrustRecord>,
 }
 
 /// What was trusted, and when.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Trusted {
+pub(crate) struct TrustRecord {
     /// When the person said yes.
     pub(crate) since: Timestamp,
     /// SHA-256 of everything that counts by it.
@@ -55,7 +55,7 @@ pub(crate) struct Trusted {
 
 /// How a folder stands.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Standing {
+pub(crate) enum TrustState {
     /// It is trusted, with the settings it has now.
     Trusted {
         /// Since when.
@@ -68,7 +68,7 @@ pub(crate) enum Standing {
         /// When it was trusted.
         since: Timestamp,
         /// What is there now and was not then.
-        new: Vec<Entry>,
+        new: Vec<SettingsEntry>,
         /// How many entries were there then and are not now.
         gone: usize,
         /// Whether only files are others that hooks name. Then everything counts, and these hooks fail.
@@ -76,7 +76,7 @@ pub(crate) enum Standing {
     },
 }
 
-impl Standing {
+impl TrustState {
     /// Whether the workspace's own files count in full, and what it brings along may run.
     pub(crate) fn is_trusted(&self) -> bool {
         matches!(self, Self::Trusted { .. } | Self::Changed { only_files: true, .. })
@@ -108,22 +108,23 @@ impl TrustStore {
     }
 
     /// How a folder stands, by its canonical path, with the gated entries it has now.
-    pub(crate) fn standing(&self, folder: &Path, gated: &[Entry]) -> Standing {
+    pub(crate) fn standing(&self, folder: &Path, gated: &[SettingsEntry]) -> TrustState {
         let trusted = folder.to_str().and_then(|folder| self.folders.get(folder));
-        let Some(trusted) = trusted else { return Standing::Never };
+        let Some(trusted) = trusted else { return TrustState::Never };
         let (since, hashed) = (trusted.since, hashed(gated));
         let hashes = hashes(&hashed);
-        let is_new = |one: &&Hashed<'_>| {
+        let is_new = |one: &&HashedEntry<'_>| {
             let is_seen = |hook: &String| trusted.hooks.contains(hook);
             !trusted.entries.contains(&one.words) || !one.with_files.iter().all(is_seen)
         };
-        let new: Vec<Entry> = hashed.iter().filter(is_new).map(|one| one.entry.clone()).collect();
+        let new: Vec<SettingsEntry> =
+            hashed.iter().filter(is_new).map(|one| one.entry.clone()).collect();
         let only_files = digest(&hashes) == trusted.digest;
         if only_files && new.is_empty() {
-            return Standing::Trusted { since };
+            return TrustState::Trusted { since };
         }
         let gone = trusted.entries.iter().filter(|entry| !hashes.contains(entry)).count();
-        Standing::Changed { since, new, gone, only_files }
+        TrustState::Changed { since, new, gone, only_files }
     }
 
     /// Whether somebody ever trusted a folder, by its canonical path, with whatever it held then.
@@ -133,19 +134,23 @@ impl TrustStore {
 
     /// Whether a folder is trusted as it is now; where it is not, how it stands and what to do. For
     /// those who would run what they find there.
-    pub(crate) fn check(config: &Config, state: &StateDir, folder: &Path) -> Result<(), String> {
+    pub(crate) fn check(
+        config: &EnvironmentConfig,
+        state: &StateDir,
+        folder: &Path,
+    ) -> Result<(), String> {
         let looked_at = || {
             let store = Self::load(state)?;
             // What nobody trusted is not looked at any closer.
             if !store.knows(folder) {
-                return Ok(Standing::Never);
+                return Ok(TrustState::Never);
             }
-            Ok::<_, UsageError>(store.standing(folder, &Settings::gated(config, folder)?))
+            Ok::<_, UsageError>(store.standing(folder, &WorkspaceSettings::gated(config, folder)?))
         };
         let standing = match looked_at().map_err(|error| error.to_string())? {
             standing if standing.is_trusted() => return Ok(()),
-            Standing::Never | Standing::Trusted { .. } => "the folder is not trusted",
-            Standing::Changed { .. } => "the settings of the folder changed since it was trusted",
+            TrustState::Never | TrustState::Trusted { .. } => "the folder is not trusted",
+            TrustState::Changed { .. } => "the settings of the folder changed since it was trusted",
         };
         let folder = shell_word(&folder.to_string_lossy());
         Err(format!(
@@ -154,16 +159,20 @@ impl TrustStore {
     }
 
     /// The trusted folders.
-    pub(crate) fn folders(&self) -> impl Iterator<Item = (&str, &Trusted)> {
+    pub(crate) fn folders(&self) -> impl Iterator<Item = (&str, &TrustRecord)> {
         self.folders.iter().map(|(folder, trusted)| (folder.as_str(), trusted))
     }
 
     /// Trusts a folder with exactly these entries, which the person has seen.
-    pub(crate) fn trust(state: &StateDir, folder: &str, seen: &[Entry]) -> anyhow::Result<()> {
+    pub(crate) fn trust(
+        state: &StateDir,
+        folder: &str,
+        seen: &[SettingsEntry],
+    ) -> anyhow::Result<()> {
         let hashed = hashed(seen);
         let entries = hashes(&hashed);
         let hooks = hashed.into_iter().filter_map(|one| one.with_files).collect();
-        let trusted = Trusted { since: now(), digest: digest(&entries), entries, hooks };
+        let trusted = TrustRecord { since: now(), digest: digest(&entries), entries, hooks };
         Self::change(state, |store| store.folders.insert(folder.to_owned(), trusted)).map(drop)
     }
 
@@ -200,7 +209,7 @@ fn now() -> Timestamp {
 }
 
 /// The hashes of the entries, in an order that does not depend on where they stand.
-fn hashes(hashed: &[Hashed<'_>]) -> Vec<String> {
+fn hashes(hashed: &[HashedEntry<'_>]) -> Vec<String> {
     let mut hashes: Vec<String> = hashed.iter().map(|one| one.words.clone()).collect();
     hashes.sort();
     hashes.dedup();
@@ -212,8 +221,8 @@ fn digest(hashes: &[String]) -> String {
 }
 
 /// An entry with its hashes.
-struct Hashed<'a> {
-    entry: &'a Entry,
+struct HashedEntry<'a> {
+    entry: &'a SettingsEntry,
     /// Of what it says and whose it is.
     words: String,
     /// Of a hook: the same with what stands in the files that it names, of which its words say nothing.
@@ -221,7 +230,7 @@ struct Hashed<'a> {
 }
 
 /// Each entry with its hashes. Where it stands does not matter, but that hooks run one after the other.
-fn hashed(entries: &[Entry]) -> Vec<Hashed<'_>> {
+fn hashed(entries: &[SettingsEntry]) -> Vec<HashedEntry<'_>> {
     let mut hooks = 0;
     let hashed = entries.iter().map(|entry| {
         let identity = json!([entry.layer.word(), entry.key, in_order(&entry.value)]);
@@ -233,7 +242,7 @@ fn hashed(entries: &[Entry]) -> Vec<Hashed<'_>> {
             let parts: Vec<String> = std::iter::once(identity.clone()).chain(files).collect();
             with_files = Some(sha256(parts.join("\n").as_bytes()));
         }
-        Hashed { entry, words: sha256(identity.as_bytes()), with_files }
+        HashedEntry { entry, words: sha256(identity.as_bytes()), with_files }
     });
     hashed.collect()
 }
@@ -253,32 +262,37 @@ fn in_order(value: &Value) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use zero_runtime::HookLook;
+    use zero_runtime::HookFileReader;
     use zero_sandbox::Workspace;
 
     use super::*;
-    use crate::settings::{Layer, LayerKind};
+    use crate::settings::{SettingsLayer, SettingsLayerKind};
 
     const TRUSTED: &str = r#"{"permissions": {"allow": ["Read", "Grep"], "deny": ["Bash"]}, "mcpServers": {"a": {"command": "x", "args": ["y"]}}}"#;
 
-    fn entries(kind: LayerKind, text: &str) -> Vec<Entry> {
-        Settings::needs_trust(&[Layer::parse(kind, "f".to_owned(), text.as_bytes()).unwrap()])
+    fn entries(kind: SettingsLayerKind, text: &str) -> Vec<SettingsEntry> {
+        WorkspaceSettings::needs_trust(&[SettingsLayer::parse(
+            kind,
+            "f".to_owned(),
+            text.as_bytes(),
+        )
+        .unwrap()])
     }
 
     #[track_caller]
     fn check(now: &str, expected: &str) {
         let temp = tempfile::tempdir().unwrap();
         let state = StateDir::new(temp.path());
-        TrustStore::trust(&state, "/w", &entries(LayerKind::Project, TRUSTED)).unwrap();
+        TrustStore::trust(&state, "/w", &entries(SettingsLayerKind::Project, TRUSTED)).unwrap();
         let store = TrustStore::load(&state).unwrap();
-        let standing = store.standing(Path::new("/w"), &entries(LayerKind::Project, now));
+        let standing = store.standing(Path::new("/w"), &entries(SettingsLayerKind::Project, now));
         let shown = match standing {
-            Standing::Changed { new, gone, .. } => {
+            TrustState::Changed { new, gone, .. } => {
                 let new: Vec<String> =
                     new.iter().map(|entry| format!("{} {}", entry.key, entry.value)).collect();
                 format!("changed: new {new:?}, gone {gone}")
             }
-            Standing::Trusted { .. } => "trusted".to_owned(),
+            TrustState::Trusted { .. } => "trusted".to_owned(),
             other => format!("{other:?}"),
         };
         assert_eq!(shown, expected, "{now}");
@@ -308,7 +322,10 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         let state = StateDir::new(temp.path());
         let settings = |hooks: &str| {
-            entries(LayerKind::Project, &format!(r#"{{"hooks": {{"PreToolUse": [{hooks}]}}}}"#))
+            entries(
+                SettingsLayerKind::Project,
+                &format!(r#"{{"hooks": {{"PreToolUse": [{hooks}]}}}}"#),
+            )
         };
         let [a, b] = [r#"{"command": "a"}"#, r#"{"command": "b", "match": "Bash"}"#];
         TrustStore::trust(&state, "/w", &settings(&format!("{a}, {b}"))).unwrap();
@@ -336,10 +353,10 @@ mod tests {
         script.write(b"one").unwrap();
         let text = r#"{"hooks": {"PreToolUse": [{"command": "sh ./check --fast"}]}}"#;
         let looked = || {
-            let mut entries = entries(LayerKind::Project, text);
+            let mut entries = entries(SettingsLayerKind::Project, text);
             let workspace = Workspace::open(std::slice::from_ref(&root), None).unwrap();
             let words = ["sh", "./check", "--fast"].map(str::to_owned);
-            entries[0].files = HookLook::new(&workspace).files(&words);
+            entries[0].files = HookFileReader::new(&workspace).files(&words);
             entries
         };
         TrustStore::trust(&state, "/w", &looked()).unwrap();
@@ -348,7 +365,7 @@ mod tests {
             let standing = store.standing(Path::new("/w"), &looked());
             assert!(standing.is_trusted(), "its words are the same: {standing:?}");
             let strange = match &standing {
-                Standing::Changed { new, gone: 0, only_files: true, .. } => &new[..],
+                TrustState::Changed { new, gone: 0, only_files: true, .. } => &new[..],
                 _ => &[],
             };
             let strange: Vec<&str> = strange.iter().map(|entry| entry.key.as_str()).collect();
@@ -365,24 +382,24 @@ mod tests {
     fn trust_is_for_one_folder_and_the_file_that_was_seen() {
         let temp = tempfile::tempdir().unwrap();
         let state = StateDir::new(temp.path());
-        let seen = entries(LayerKind::Project, TRUSTED);
+        let seen = entries(SettingsLayerKind::Project, TRUSTED);
         TrustStore::trust(&state, "/w", &seen).unwrap();
         let store = TrustStore::load(&state).unwrap();
         for other in ["/w/sub", "/", "/w2"] {
-            assert_eq!(store.standing(Path::new(other), &seen), Standing::Never, "{other}");
+            assert_eq!(store.standing(Path::new(other), &seen), TrustState::Never, "{other}");
         }
-        let moved = entries(LayerKind::Local, TRUSTED);
+        let moved = entries(SettingsLayerKind::Local, TRUSTED);
         assert!(!store.standing(Path::new("/w"), &moved).is_trusted());
         assert!(TrustStore::revoke(&state, "/w").unwrap());
         assert!(!TrustStore::revoke(&state, "/w").unwrap());
         let store = TrustStore::load(&state).unwrap();
-        assert_eq!(store.standing(Path::new("/w"), &seen), Standing::Never);
+        assert_eq!(store.standing(Path::new("/w"), &seen), TrustState::Never);
     }
 
     #[test]
     fn a_folder_that_asks_for_nothing_is_trusted_only_once_somebody_says_so() {
         let temp = tempfile::tempdir().unwrap();
-        let config = Config::for_test(temp.path());
+        let config = EnvironmentConfig::for_test(temp.path());
         let state = StateDir::new(temp.path().join("state"));
         let (work, other) = (temp.path().join("work"), temp.path().join("it's other"));
         let check = |folder: &Path| TrustStore::check(&config, &state, folder);

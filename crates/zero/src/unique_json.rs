@@ -11,14 +11,14 @@ use serde_json::{Map, Value};
 /// Parses a text. The parser itself bounds how deep it goes.
 pub(crate) fn parse(text: &[u8]) -> serde_json::Result<Value> {
     let mut parser = serde_json::Deserializer::from_slice(text);
-    let value = Unique.deserialize(&mut parser)?;
+    let value = UniqueKeyVisitor.deserialize(&mut parser)?;
     parser.end()?;
     Ok(value)
 }
 
-struct Unique;
+struct UniqueKeyVisitor;
 
-impl<'de> DeserializeSeed<'de> for Unique {
+impl<'de> DeserializeSeed<'de> for UniqueKeyVisitor {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, parser: D) -> Result<Value, D::Error> {
@@ -26,7 +26,7 @@ impl<'de> DeserializeSeed<'de> for Unique {
     }
 }
 
-impl<'de> Visitor<'de> for Unique {
+impl<'de> Visitor<'de> for UniqueKeyVisitor {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -59,7 +59,7 @@ impl<'de> Visitor<'de> for Unique {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
         let mut list = Vec::new();
-        while let Some(item) = items.next_element_seed(Unique)? {
+        while let Some(item) = items.next_element_seed(UniqueKeyVisitor)? {
             list.push(item);
         }
         Ok(Value::Array(list))
@@ -73,7 +73,7 @@ impl<'de> Visitor<'de> for Unique {
                     "`{name}` stands there twice; keep one of them"
                 )));
             }
-            let field = entries.next_value_seed(Unique)?;
+            let field = entries.next_value_seed(UniqueKeyVisitor)?;
             fields.insert(name, field);
         }
         Ok(Value::Object(fields))

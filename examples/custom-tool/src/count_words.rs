@@ -5,57 +5,57 @@ use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use zero_core::{Effect, Effects, Reason, Risk, ToolError};
-use zero_runtime::{About, CallContext, Tool, ToolReply};
-use zero_sandbox::{LastLink, Located, Workspace};
+use zero_core::{Effect, Effects, ErrorReason, RiskLevel, ToolError};
+use zero_runtime::{CallContext, Tool, ToolInfo, ToolReply};
+use zero_sandbox::{FinalLinkMode, ResolvedPath, Workspace};
 
 /// Counts the words of a text file.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Args {
+pub(crate) struct CountWordsArgs {
     /// The file, absolute or seen from the workspace's first folder.
     file: String,
 }
 
 #[derive(Serialize, JsonSchema)]
-pub(crate) struct Count {
+pub(crate) struct WordCount {
     words: usize,
 }
 
-pub(crate) struct CountWords;
+pub(crate) struct CountWordsTool;
 
-impl Tool for CountWords {
-    type Args = Args;
-    type Output = Count;
-    type Plan = Located;
+impl Tool for CountWordsTool {
+    type Args = CountWordsArgs;
+    type Output = WordCount;
+    type Plan = ResolvedPath;
     const NAME: &'static str = "CountWords";
 
-    fn about(&self) -> About {
-        About::new("Count words", Risk::Low)
+    fn about(&self) -> ToolInfo {
+        ToolInfo::new("Count words", RiskLevel::Low)
     }
 
-    fn plan(&self, args: Args, workspace: &Workspace) -> Result<Located, ToolError> {
-        workspace.locate(&args.file, LastLink::Follow)
+    fn plan(&self, args: CountWordsArgs, workspace: &Workspace) -> Result<ResolvedPath, ToolError> {
+        workspace.locate(&args.file, FinalLinkMode::Follow)
     }
 
-    fn effects(&self, file: &Located) -> Effects {
+    fn effects(&self, file: &ResolvedPath) -> Effects {
         vec![Effect::Read(file.target().clone())]
     }
 
     async fn run(
         &self,
-        file: Arc<Located>,
+        file: Arc<ResolvedPath>,
         cx: CallContext,
-    ) -> Result<ToolReply<Count>, ToolError> {
+    ) -> Result<ToolReply<WordCount>, ToolError> {
         let words = cx.blocking(move |cx| count(&file, cx)).await?;
-        Ok(ToolReply::text(format!("{words} words"), Count { words }))
+        Ok(ToolReply::text(format!("{words} words"), WordCount { words }))
     }
 }
 
-fn count(file: &Located, cx: &CallContext) -> Result<usize, ToolError> {
+fn count(file: &ResolvedPath, cx: &CallContext) -> Result<usize, ToolError> {
     let most = cx.limits().file_bytes_max.get();
     let text = read_to_string(file.open_file()?.take(most)).map_err(|error| {
-        ToolError::failed(Reason::Io, format!("`{}` cannot be read: {error}", file.shown()))
+        ToolError::failed(ErrorReason::Io, format!("`{}` cannot be read: {error}", file.shown()))
     })?;
     Ok(text.split_whitespace().count())
 }

@@ -10,11 +10,11 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use zero_core::ToolCall;
-use zero_runtime::host::new_call_id;
-use zero_runtime::{Dialect, DialectName, HostConfig, ToolHost, erase};
+use zero_runtime::tool_host::new_call_id;
+use zero_runtime::{Dialect, DialectName, ToolHost, ToolHostConfig, erase};
 use zero_sandbox::{StateDir, Workspace};
 
-use count_words::CountWords;
+use count_words::CountWordsTool;
 
 #[expect(clippy::print_stdout, reason = "it shows what the model would get")]
 #[tokio::main(flavor = "current_thread")]
@@ -22,9 +22,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
     // The workspace is this example's own folder; the audit log goes to a temporary one.
     let workspace = Workspace::open(&[PathBuf::from(env!("CARGO_MANIFEST_DIR"))], None)?;
     let state = tempfile::tempdir()?;
-    let host = ToolHost::new(HostConfig::new(workspace, StateDir::new(state.path())));
+    let host = ToolHost::new(ToolHostConfig::new(workspace, StateDir::new(state.path())));
 
-    host.registry().add("custom-tool", vec![erase(CountWords)])?;
+    host.registry().add("custom-tool", vec![erase(CountWordsTool)])?;
 
     for file in ["poem.txt", "/etc/passwd"] {
         println!("{file}: {}", call(&host, "CountWords", json!({"file": file})).await?);

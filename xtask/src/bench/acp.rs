@@ -2,8 +2,8 @@
 //!
 //! The model is one that answers at once; what it takes itself is taken off.
 
-mod conversation;
-mod model;
+mod bench_client;
+mod mock_model;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -13,11 +13,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
-use self::conversation::{Conversation, Heard, ended_well};
-use self::model::{HELLO, Model, Script};
+use self::bench_client::{AcpBenchClient, AgentMessage, ended_well};
+use self::mock_model::{HELLO, MockModel, ModelScript};
+use super::bench_table::{BenchRow, BenchTable, mb, ms};
 use super::stopwatch::median;
-use super::table::{Row, Table, mb, ms};
-use super::{Bench, FULL, peak};
+use super::{BenchContext, FULL, peak_memory};
 
 /// From the start of the program until `initialize` is answered.
 const HELLO_MAX: Duration = Duration::from_millis(8);
@@ -56,8 +56,8 @@ const WARM_UP_PROMPTS: usize = 5;
 const LARGE_BYTES: usize = 1_000_000;
 
 /// Measures the agent in the editor.
-pub(super) fn measure(bench: &Bench, table: &mut Table) -> Result<()> {
-    let place = Place::prepare(bench)?;
+pub(super) fn measure(bench: &BenchContext, table: &mut BenchTable) -> Result<()> {
+    let place = AcpBenchSetup::prepare(bench)?;
     start(&place, table)?;
     first_word(&place, table)?;
     calls(&place, table)?;
@@ -73,19 +73,19 @@ pub(super) fn measure(bench: &Bench, table: &mut Table) -> Result<()> {
 }
 
 /// Settings, folders and the model of these measurements.
-struct Place<'a> {
-    bench: &'a Bench,
-    model: Model,
+struct AcpBenchSetup<'a> {
+    bench: &'a BenchContext,
+    model: MockModel,
     folder: PathBuf,
     /// The project.
     work: PathBuf,
 }
 
-impl<'a> Place<'a> {
-    fn prepare(bench: &'a Bench) -> Result<Self> {
+impl<'a> AcpBenchSetup<'a> {
+    fn prepare(bench: &'a BenchContext) -> Result<Self> {
         let folder = bench.state.join("acp");
         let work = folder.join("work");
-        let model = Model::start()?;
+        let model = MockModel::start()?;
         std::fs::create_dir_all(folder.join("config/zero"))?;
         std::fs::create_dir_all(&work)?;
         let scripted = json!({"api": "chat", "model": "scripted", "baseUrl": model.url()});
@@ -102,7 +102,7 @@ impl<'a> Place<'a> {
     }
 
     /// An agent with a state of that name.
-    fn agent(&self, state: &str) -> Result<Conversation> {
+    fn agent(&self, state: &str) -> Result<AcpBenchClient> {
         let mut command = Command::new(&self.bench.zero);
         command
             .arg("acp")
@@ -111,7 +111,7 @@ impl<'a> Place<'a> {
             .env("XDG_STATE_HOME", self.folder.join("states").join(state))
             .env_remove("ZERO_LOG")
             .env_remove("ZERO_MODEL");
-        Conversation::begin(command)
+        AcpBenchClient::begin(command)
     }
 
     fn is_full(&self) -> bool {
@@ -119,7 +119,7 @@ impl<'a> Place<'a> {
     }
 }
 
-fn start(place: &Place<'_>, table: &mut Table) -> Result<()> {
+fn start(place: &AcpBenchSetup<'_>, table: &mut BenchTable) -> Result<()> {
     let mut samples = (Vec::new(), Vec::new());
     let mut held = Vec::new();
     for run in 0..place.bench.runs.start {
@@ -131,7 +131,7 @@ fn start(place: &Place<'_>, table: &mut Table) -> Result<()> {
         samples.1.push(start.elapsed());
         if run < IDLE_RUNS {
             std::thread::sleep(IDLE_AFTER);
-            held.push(peak::held_now(talk.pid())?);
+            held.push(peak_memory::held_now(talk.pid())?);
         }
         talk.end()?;
     }
@@ -148,7 +148,7 @@ fn start(place: &Place<'_>, table: &mut Table) -> Result<()> {
     Ok(())
 }
 
-fn first_word(place: &Place<'_>, table: &mut Table) -> Result<()> {
+fn first_word(place: &AcpBenchSetup<'_>, table: &mut BenchTable) -> Result<()> {
     let mut talk = place.agent("first-word")?;
     let session = talk.open(&place.work)?;
     let mut samples = Vec::new();
@@ -159,11 +159,11 @@ fn first_word(place: &Place<'_>, table: &mut Table) -> Result<()> {
         let mut first = None;
         loop {
             match talk.hear()? {
-                Heard::News { line } if first.is_none() && line.contains(HELLO) => {
+                AgentMessage::News { line } if first.is_none() && line.contains(HELLO) => {
                     first = Some(start.elapsed().saturating_sub(place.model.own_time()));
                 }
-                Heard::News { .. } => {}
-                Heard::Answer { id, line } => {
+                AgentMessage::News { .. } => {}
+                AgentMessage::Answer { id, line } => {
                     ensure!(id == asked, "an answer to nothing: {line:.500}");
                     ended_well(line)?;
                     break;
@@ -181,7 +181,7 @@ fn first_word(place: &Place<'_>, table: &mut Table) -> Result<()> {
 }
 
 /// What a call costs in a turn of many, and what a large result costs.
-fn calls(place: &Place<'_>, table: &mut Table) -> Result<()> {
+fn calls(place: &AcpBenchSetup<'_>, table: &mut BenchTable) -> Result<()> {
     let mut talk = place.agent("calls")?;
     confined(place, &mut talk)?;
     let read = script("Read", json!({"file_path": "{n}.txt"}), CALLS, "file {n}");
@@ -196,25 +196,25 @@ fn calls(place: &Place<'_>, table: &mut Table) -> Result<()> {
     ] {
         let (took, own) = turns(place, &mut talk, &script)?;
         let calls = script.times as u32;
-        table.add(Row { peer: of_model(own / calls), ..timed(what, took / calls, budget) });
+        table.add(BenchRow { peer: of_model(own / calls), ..timed(what, took / calls, budget) });
     }
     let print = json!({"command": "cat large.txt # {n}"});
     let large = |times| script("Bash", print.clone(), times, "as long as lines of files");
     let (took, own) = turns(place, &mut talk, &large(LARGE_CALLS))?;
     let what = format!("acp, a result of 1 MB, in a turn of {LARGE_CALLS}");
     let (took, own) = (took / LARGE_CALLS as u32, own / LARGE_CALLS as u32);
-    table.add(Row { peer: of_model(own), ..timed(&what, took, LARGE_MAX) });
+    table.add(BenchRow { peer: of_model(own), ..timed(&what, took, LARGE_MAX) });
     // What such a result costs, and the walls that a session's first command has to wait for.
     let (took, own) = turns(place, &mut talk, &large(1))?;
     talk.end()?;
     let what = "acp, the same as the first command of a session";
     let first = alone(what, ms(took), "–".to_owned(), true);
-    table.add(Row { peer: of_model(own), ..first });
+    table.add(BenchRow { peer: of_model(own), ..first });
     Ok(())
 }
 
 /// That commands run behind walls; otherwise what is measured of them is worth nothing.
-fn confined(place: &Place<'_>, talk: &mut Conversation) -> Result<()> {
+fn confined(place: &AcpBenchSetup<'_>, talk: &mut AcpBenchClient) -> Result<()> {
     // In a script: a command that names a file of `/proc` would be asked about.
     std::fs::write(
         place.work.join("look.sh"),
@@ -230,9 +230,9 @@ fn confined(place: &Place<'_>, talk: &mut Conversation) -> Result<()> {
 /// How long a turn takes without the model, and what the model took; the middle one of some. Each has
 /// a session of its own, so that none has more to tell the model than another.
 fn turns(
-    place: &Place<'_>,
-    talk: &mut Conversation,
-    script: &Script,
+    place: &AcpBenchSetup<'_>,
+    talk: &mut AcpBenchClient,
+    script: &ModelScript,
 ) -> Result<(Duration, Duration)> {
     let runs = place.bench.runs.search;
     let prompt = script.prompt()?;
@@ -263,7 +263,7 @@ fn turns(
 }
 
 /// That the model was told so many results, all of them right.
-fn all_right(place: &Place<'_>, calls: usize) -> Result<()> {
+fn all_right(place: &AcpBenchSetup<'_>, calls: usize) -> Result<()> {
     let told = place.model.told();
     ensure!(
         told.right == calls && told.wrong == 0,
@@ -276,7 +276,7 @@ fn all_right(place: &Place<'_>, calls: usize) -> Result<()> {
 }
 
 /// Many sessions in one process: how many turns they take, and whether any answer is lost.
-fn many(place: &Place<'_>, table: &mut Table) -> Result<()> {
+fn many(place: &AcpBenchSetup<'_>, table: &mut BenchTable) -> Result<()> {
     let mut talk = place.agent("many")?;
     let mut sessions = Vec::with_capacity(SESSIONS);
     for _ in 0..SESSIONS {
@@ -306,7 +306,7 @@ fn many(place: &Place<'_>, table: &mut Table) -> Result<()> {
     if let Some(wrong) = &told.first_wrong {
         eprintln!("   a wrong answer: {wrong}");
     }
-    table.add(Row {
+    table.add(BenchRow {
         peer: format!("{:.0}/s", answers as f64 / took.as_secs_f64()),
         ..alone(
             &format!("acp, `echo` {answers} times by 20 sessions, right answers"),
@@ -315,7 +315,7 @@ fn many(place: &Place<'_>, table: &mut Table) -> Result<()> {
             told.right == answers && told.wrong == 0,
         )
     });
-    let held = peak::of_process(talk.pid())?;
+    let held = peak_memory::of_process(talk.pid())?;
     talk.end()?;
     table.add(alone(
         "acp, the same, memory",
@@ -328,30 +328,30 @@ fn many(place: &Place<'_>, table: &mut Table) -> Result<()> {
 
 /// A turn of one of many sessions.
 #[derive(Clone, Copy)]
-struct Turn {
+struct BenchTurn {
     session: usize,
     round: usize,
 }
 
 /// Has all sessions take so many turns each, as fast as each can.
 fn side_by_side(
-    talk: &mut Conversation,
+    talk: &mut AcpBenchClient,
     sessions: &[String],
     rounds: usize,
-    prompt: impl Fn(Turn) -> Result<String>,
+    prompt: impl Fn(BenchTurn) -> Result<String>,
 ) -> Result<()> {
     let mut at_work = HashMap::new();
     for (number, session) in sessions.iter().enumerate() {
-        let turn = Turn { session: number, round: 0 };
+        let turn = BenchTurn { session: number, round: 0 };
         at_work.insert(talk.prompt(session, &prompt(turn)?)?, turn);
     }
     while !at_work.is_empty() {
-        let Heard::Answer { id, line } = talk.hear()? else {
+        let AgentMessage::Answer { id, line } = talk.hear()? else {
             continue;
         };
         ended_well(line)?;
-        let Turn { session, round } = at_work.remove(&id).context("an answer to nothing")?;
-        let turn = Turn { session, round: round + 1 };
+        let BenchTurn { session, round } = at_work.remove(&id).context("an answer to nothing")?;
+        let turn = BenchTurn { session, round: round + 1 };
         if let Some(key) = sessions.get(session).filter(|_| turn.round < rounds) {
             at_work.insert(talk.prompt(key, &prompt(turn)?)?, turn);
         }
@@ -359,11 +359,11 @@ fn side_by_side(
     Ok(())
 }
 
-fn script(tool: &str, input: Value, times: usize, expected: &str) -> Script {
-    Script { tool: tool.to_owned(), input, times, expected: expected.to_owned() }
+fn script(tool: &str, input: Value, times: usize, expected: &str) -> ModelScript {
+    ModelScript { tool: tool.to_owned(), input, times, expected: expected.to_owned() }
 }
 
-fn timed(what: &str, took: Duration, budget: Duration) -> Row {
+fn timed(what: &str, took: Duration, budget: Duration) -> BenchRow {
     alone(what, ms(took), at_most(ms(budget)), took <= budget)
 }
 
@@ -376,7 +376,7 @@ fn at_most(budget: String) -> String {
 }
 
 /// A row that is compared with nothing.
-fn alone(what: &str, ours: String, budget: String, met: bool) -> Row {
+fn alone(what: &str, ours: String, budget: String, met: bool) -> BenchRow {
     let none = || "–".to_owned();
-    Row { what: what.to_owned(), ours, peer: none(), ratio: none(), budget, met }
+    BenchRow { what: what.to_owned(), ours, peer: none(), ratio: none(), budget, met }
 }

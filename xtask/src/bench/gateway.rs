@@ -7,8 +7,8 @@ use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::table::{Row, Table, mb, ms};
-use super::{Bench, FULL, output_of};
+use super::bench_table::{BenchRow, BenchTable, mb, ms};
+use super::{BenchContext, FULL, output_of};
 
 /// From the start of the program until it says that it is ready.
 const READY_MAX: Duration = Duration::from_millis(100);
@@ -32,7 +32,7 @@ const WORDS_PER_SECOND: usize = 13_400;
 const FILES_NEEDED: u64 = CONNECTIONS as u64 + 500;
 
 /// Measures a gateway.
-pub(super) fn measure(bench: &Bench, table: &mut Table) -> Result<()> {
+pub(super) fn measure(bench: &BenchContext, table: &mut BenchTable) -> Result<()> {
     start(bench, table)?;
     connections(bench, table)?;
     load(bench, table)
@@ -44,7 +44,7 @@ struct StartFigures {
     idle_bytes: u64,
 }
 
-fn start(bench: &Bench, table: &mut Table) -> Result<()> {
+fn start(bench: &BenchContext, table: &mut BenchTable) -> Result<()> {
     let runs = bench.runs.search.min(10);
     let figures: StartFigures = example(bench, "start", &[runs])?;
     let ready = Duration::from_micros(figures.ready_us);
@@ -73,7 +73,7 @@ struct IdleFigures {
     ticked: usize,
 }
 
-fn connections(bench: &Bench, table: &mut Table) -> Result<()> {
+fn connections(bench: &BenchContext, table: &mut BenchTable) -> Result<()> {
     // Long enough for a tick and a ping to each.
     let seconds = if is_full(bench) { 35 } else { 2 };
     let figures: IdleFigures = example(bench, "idle", &[CONNECTIONS, seconds])?;
@@ -85,7 +85,7 @@ fn connections(bench: &Bench, table: &mut Table) -> Result<()> {
     );
     let peak = figures.peak_bytes;
     let each = peak.saturating_sub(figures.before_bytes) / CONNECTIONS as u64;
-    table.add(Row {
+    table.add(BenchRow {
         peer: format!("{:.1} kB each", each as f64 / 1e3),
         ..alone(
             "gateway, memory of 10,000 idle connections",
@@ -113,13 +113,13 @@ struct LoadFigures {
     failures: Vec<String>,
 }
 
-fn load(bench: &Bench, table: &mut Table) -> Result<()> {
+fn load(bench: &BenchContext, table: &mut BenchTable) -> Result<()> {
     let seconds = if is_full(bench) { 30 } else { 10 };
     let plan = [CLIENTS, RUNS, WORDS_PER_SECOND, seconds];
     let figures: LoadFigures = example(bench, "load", &plan)?;
     let LoadFigures { failed, failures, runs, events, .. } = &figures;
     ensure!(*failed == 0, "{failed} of {CLIENTS} clients did not hear all in order: {failures:?}");
-    table.add(Row {
+    table.add(BenchRow {
         peer: format!("{:.0} words/s heard", figures.words_per_second),
         ..alone(
             "gateway, 1,000 clients, 200 runs at a time, events heard",
@@ -130,7 +130,7 @@ fn load(bench: &Bench, table: &mut Table) -> Result<()> {
     });
     let late = Duration::from_micros(figures.late_p99_us);
     let (middle, most) = (figures.late_p50_us, figures.late_max_us);
-    table.add(Row {
+    table.add(BenchRow {
         peer: format!(
             "median {}, longest {}",
             ms(Duration::from_micros(middle)),
@@ -143,12 +143,12 @@ fn load(bench: &Bench, table: &mut Table) -> Result<()> {
             late <= LATE_MAX,
         )
     });
-    table.add(Row {
+    table.add(BenchRow {
         peer: format!("{runs} runs, {events} events"),
         ..alone("gateway, the same, lost or out of order", "0".to_owned(), "0".to_owned(), true)
     });
     let peak = figures.peak_bytes;
-    table.add(Row {
+    table.add(BenchRow {
         peer: format!(
             "{:.2} processors, driver {:.2}",
             figures.gateway_processors, figures.driver_processors
@@ -165,7 +165,7 @@ fn load(bench: &Bench, table: &mut Table) -> Result<()> {
 
 /// Runs the example, which starts the gateway itself. Both may have as many files open as the system
 /// lets them.
-fn example<T: DeserializeOwned>(bench: &Bench, what: &str, numbers: &[usize]) -> Result<T> {
+fn example<T: DeserializeOwned>(bench: &BenchContext, what: &str, numbers: &[usize]) -> Result<T> {
     let folder = bench.state.join("gateway").join(what);
     let mut command = Command::new("bash");
     let script = format!(
@@ -178,7 +178,7 @@ fn example<T: DeserializeOwned>(bench: &Bench, what: &str, numbers: &[usize]) ->
     serde_json::from_slice(&output_of(command)?).context("could not read what the example printed")
 }
 
-fn is_full(bench: &Bench) -> bool {
+fn is_full(bench: &BenchContext) -> bool {
     bench.runs.search == FULL.search
 }
 
@@ -187,7 +187,7 @@ fn at_most(budget: String) -> String {
 }
 
 /// A row that is compared with nothing.
-fn alone(what: &str, ours: String, budget: String, met: bool) -> Row {
+fn alone(what: &str, ours: String, budget: String, met: bool) -> BenchRow {
     let none = || "–".to_owned();
-    Row { what: what.to_owned(), ours, peer: none(), ratio: none(), budget, met }
+    BenchRow { what: what.to_owned(), ours, peer: none(), ratio: none(), budget, met }
 }

@@ -1,6 +1,6 @@
 //! What MCP costs, both ways: `zero mcp` as a client sees it, and the servers whose tools zero uses.
 
-mod conversation;
+mod bench_client;
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -10,10 +10,10 @@ use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use self::conversation::{Conversation, Era};
-use super::stopwatch::{Pair, median, time_pair};
-use super::table::{Row, Table, mb, micros, ms};
-use super::{Bench, output_of, peak};
+use self::bench_client::{BenchProtocolEra, McpBenchClient};
+use super::bench_table::{BenchRow, BenchTable, mb, micros, ms};
+use super::stopwatch::{TimingPair, median, time_pair};
+use super::{BenchContext, output_of, peak_memory};
 
 /// From the start of `zero mcp` until its tools are listed.
 const LISTED_MAX: Duration = Duration::from_millis(15);
@@ -35,11 +35,11 @@ const SERVERS_THAT_HANG: usize = 3;
 const WARM_UP_CALLS: usize = 200;
 
 /// Measures both ways.
-pub(super) fn measure(bench: &Bench, table: &mut Table) -> Result<()> {
-    let place = Place::prepare(bench)?;
+pub(super) fn measure(bench: &BenchContext, table: &mut BenchTable) -> Result<()> {
+    let place = McpBenchSetup::prepare(bench)?;
     for (what, era) in [
-        ("mcp, start to tools listed, with a handshake", Era::Handshake),
-        ("mcp, start to tools listed, without one", Era::Alone),
+        ("mcp, start to tools listed, with a handshake", BenchProtocolEra::Handshake),
+        ("mcp, start to tools listed, without one", BenchProtocolEra::Alone),
     ] {
         let mut samples = Vec::with_capacity(bench.runs.start);
         for run in 0..bench.runs.start {
@@ -57,8 +57,8 @@ pub(super) fn measure(bench: &Bench, table: &mut Table) -> Result<()> {
 }
 
 /// Settings, folders and programs of these measurements.
-struct Place<'a> {
-    bench: &'a Bench,
+struct McpBenchSetup<'a> {
+    bench: &'a BenchContext,
     folder: PathBuf,
     /// An empty folder to work in.
     work: PathBuf,
@@ -68,8 +68,8 @@ struct Place<'a> {
     giant: PathBuf,
 }
 
-impl<'a> Place<'a> {
-    fn prepare(bench: &'a Bench) -> Result<Self> {
+impl<'a> McpBenchSetup<'a> {
+    fn prepare(bench: &'a BenchContext) -> Result<Self> {
         let folder = bench.state.join("mcp");
         let work = folder.join("work");
         std::fs::create_dir_all(&work)?;
@@ -119,11 +119,11 @@ impl<'a> Place<'a> {
         &self,
         settings: &PathBuf,
         state: &str,
-        era: Era,
-    ) -> Result<(Duration, Conversation)> {
+        era: BenchProtocolEra,
+    ) -> Result<(Duration, McpBenchClient)> {
         let command = self.zero(settings, state, &["mcp"]);
         let start = Instant::now();
-        let mut talk = Conversation::begin(command, era)?;
+        let mut talk = McpBenchClient::begin(command, era)?;
         let answer = talk.ask("tools/list", json!({}))?.len();
         let took = start.elapsed();
         ensure!(answer > 1_000, "the list of tools is short: {answer} bytes");
@@ -139,7 +139,7 @@ struct CallFigures {
 }
 
 /// What a call costs that comes from a client, and what one costs that goes to another server.
-fn calls(place: &Place<'_>, table: &mut Table) -> Result<()> {
+fn calls(place: &McpBenchSetup<'_>, table: &mut BenchTable) -> Result<()> {
     let bench = place.bench;
     let count = bench.runs.search * 100;
     let mut example = Command::new(bench.example("call_cost"));
@@ -151,12 +151,12 @@ fn calls(place: &Place<'_>, table: &mut Table) -> Result<()> {
         .context("could not read what the example printed")?;
     let inside = Duration::from_nanos(figures.inside_ns);
     for (what, era) in [
-        ("mcp, what stdio adds to a call, with a handshake", Era::Handshake),
-        ("mcp, what stdio adds to a call, without one", Era::Alone),
+        ("mcp, what stdio adds to a call, with a handshake", BenchProtocolEra::Handshake),
+        ("mcp, what stdio adds to a call, without one", BenchProtocolEra::Alone),
     ] {
         let took = served_call(place, era, count)?;
         let added = took.saturating_sub(inside);
-        table.add(Row {
+        table.add(BenchRow {
             peer: format!("{} of {} inside", micros(inside), micros(took)),
             ..alone(
                 what,
@@ -177,7 +177,7 @@ fn calls(place: &Place<'_>, table: &mut Table) -> Result<()> {
 }
 
 /// What a client waits for the list of an empty folder, the middle one of many.
-fn served_call(place: &Place<'_>, era: Era, count: usize) -> Result<Duration> {
+fn served_call(place: &McpBenchSetup<'_>, era: BenchProtocolEra, count: usize) -> Result<Duration> {
     let (_, mut talk) = place.listed(&place.none, &format!("calls-{era:?}"), era)?;
     let mut samples = Vec::with_capacity(count);
     for call in 0..WARM_UP_CALLS + count {
@@ -194,38 +194,40 @@ fn served_call(place: &Place<'_>, era: Era, count: usize) -> Result<Duration> {
     Ok(median(samples))
 }
 
-fn ten_listed(place: &Place<'_>) -> Result<Row> {
+fn ten_listed(place: &McpBenchSetup<'_>) -> Result<BenchRow> {
     // Listing starts nothing, so that nobody ever learns what the servers bring.
     let list = |settings| place.zero(settings, "list", &["tools", "list"]);
     let pair = time_pair(place.bench.runs.start, || list(&place.ten), || list(&place.none))?;
     Ok(against_none("mcp, `zero tools list`, 10 servers, 3 hang", pair, TEN_LISTED_RATIO_MAX))
 }
 
-fn ten_served(place: &Place<'_>) -> Result<Row> {
+fn ten_served(place: &McpBenchSetup<'_>) -> Result<BenchRow> {
     let mut samples = (Vec::new(), Vec::new());
     for run in 0..place.bench.runs.search {
         // A state of its own each time: what was listed once is known the next time.
-        let (ten, talk) = place.listed(&place.ten, &format!("ten-{run}"), Era::Alone)?;
+        let (ten, talk) =
+            place.listed(&place.ten, &format!("ten-{run}"), BenchProtocolEra::Alone)?;
         talk.end()?;
-        let (none, talk) = place.listed(&place.none, &format!("none-{run}"), Era::Alone)?;
+        let (none, talk) =
+            place.listed(&place.none, &format!("none-{run}"), BenchProtocolEra::Alone)?;
         talk.end()?;
         samples.0.push(ten);
         samples.1.push(none);
     }
-    let pair = Pair { ours: median(samples.0), theirs: median(samples.1) };
+    let pair = TimingPair { ours: median(samples.0), theirs: median(samples.1) };
     Ok(against_none("mcp, start to tools listed, 10 servers, 3 hang", pair, TEN_SERVED_RATIO_MAX))
 }
 
-fn memory(place: &Place<'_>, table: &mut Table) -> Result<()> {
-    let (_, talk) = place.listed(&place.none, "memory", Era::Alone)?;
-    let listed = peak::of_process(talk.pid())?;
+fn memory(place: &McpBenchSetup<'_>, table: &mut BenchTable) -> Result<()> {
+    let (_, talk) = place.listed(&place.none, "memory", BenchProtocolEra::Alone)?;
+    let listed = peak_memory::of_process(talk.pid())?;
     talk.end()?;
     table.add(alone("mcp, memory once tools are listed", mb(listed), "–".to_owned(), true));
     let call = || place.zero(&place.giant, "giant", &["tools", "call", "s0__work", "{}", "--yes"]);
     let said = call().output().context("could not start zero")?;
     let said = String::from_utf8_lossy(&said.stderr).into_owned();
     ensure!(said.contains("it is longer than"), "the reply was not refused: {said:.500}");
-    let held = peak::resident_bytes_of_failure(call())?;
+    let held = peak_memory::resident_bytes_of_failure(call())?;
     table.add(alone(
         "mcp, memory for a reply of 200 MB",
         format!("{} peak", mb(held)),
@@ -235,8 +237,8 @@ fn memory(place: &Place<'_>, table: &mut Table) -> Result<()> {
     Ok(())
 }
 
-fn against_none(what: &str, pair: Pair, budget: f64) -> Row {
-    Row {
+fn against_none(what: &str, pair: TimingPair, budget: f64) -> BenchRow {
+    BenchRow {
         what: what.to_owned(),
         ours: ms(pair.ours),
         peer: format!("no servers {}", ms(pair.theirs)),
@@ -247,7 +249,7 @@ fn against_none(what: &str, pair: Pair, budget: f64) -> Row {
 }
 
 /// A row that is compared with nothing.
-fn alone(what: &str, ours: String, budget: String, met: bool) -> Row {
+fn alone(what: &str, ours: String, budget: String, met: bool) -> BenchRow {
     let none = || "–".to_owned();
-    Row { what: what.to_owned(), ours, peer: none(), ratio: none(), budget, met }
+    BenchRow { what: what.to_owned(), ours, peer: none(), ratio: none(), budget, met }
 }

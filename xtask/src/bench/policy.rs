@@ -6,8 +6,8 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use serde::Deserialize;
 
-use super::table::{Row, Table};
-use super::{Bench, output_of};
+use super::bench_table::{BenchRow, BenchTable};
+use super::{BenchContext, output_of};
 
 /// A decision about an everyday command under a hundred rules.
 const DECISION_MAX: Duration = Duration::from_micros(50);
@@ -21,7 +21,7 @@ const NESTED_MAX: Duration = Duration::from_millis(200);
 
 /// What the example that decides prints.
 #[derive(Deserialize)]
-struct Figures {
+struct PolicyFigures {
     looks_ns: u64,
     touches_ns: u64,
     arranging_ns: u64,
@@ -30,8 +30,8 @@ struct Figures {
 }
 
 /// Measures decisions.
-pub(super) fn measure(bench: &Bench, table: &mut Table) -> Result<()> {
-    let figures: Figures =
+pub(super) fn measure(bench: &BenchContext, table: &mut BenchTable) -> Result<()> {
+    let figures: PolicyFigures =
         serde_json::from_slice(&output_of(Command::new(bench.example("decide")))?)
             .context("could not read what the example printed")?;
     let rows = [
@@ -47,8 +47,8 @@ pub(super) fn measure(bench: &Bench, table: &mut Table) -> Result<()> {
     Ok(())
 }
 
-fn row(what: &str, took: Duration, budget: Duration) -> Row {
-    Row {
+fn row(what: &str, took: Duration, budget: Duration) -> BenchRow {
+    BenchRow {
         what: what.to_owned(),
         ours: shown(took),
         peer: "–".to_owned(),

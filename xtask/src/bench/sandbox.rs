@@ -9,8 +9,8 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use serde::Deserialize;
 
-use super::table::{Row, Table};
-use super::{Bench, output_of};
+use super::bench_table::{BenchRow, BenchTable};
+use super::{BenchContext, output_of};
 
 /// Landlock and the filter of system calls, against a plain start.
 const LANDLOCK_RATIO_MAX: f64 = 3.0;
@@ -23,7 +23,7 @@ const DRAIN_KB_MAX: u64 = 4096;
 
 /// What the example that starts commands prints.
 #[derive(Deserialize)]
-struct Figures {
+struct SpawnFigures {
     plain_ns: u64,
     bwrap_ns: u64,
     landlock_ns: u64,
@@ -36,10 +36,10 @@ struct Figures {
 }
 
 /// Measures commands behind walls.
-pub(super) fn measure(bench: &Bench, table: &mut Table) -> Result<()> {
+pub(super) fn measure(bench: &BenchContext, table: &mut BenchTable) -> Result<()> {
     let mut example = Command::new(bench.example("spawn_cost"));
     example.arg(bench.runs.start.to_string());
-    let figures: Figures = serde_json::from_slice(&output_of(example)?)
+    let figures: SpawnFigures = serde_json::from_slice(&output_of(example)?)
         .context("could not read what the example printed")?;
     let f = &figures;
     let rows = [
@@ -56,7 +56,7 @@ pub(super) fn measure(bench: &Bench, table: &mut Table) -> Result<()> {
         table.add(row(what, Duration::from_nanos(ours), Duration::from_nanos(peer), budget));
     }
     let [at_once, bwrap] = [f.at_once_ns, f.bwrap_ns].map(Duration::from_nanos);
-    table.add(Row {
+    table.add(BenchRow {
         budget: "–".to_owned(),
         met: true,
         ..row("sandbox, the same without a pause before it", at_once, bwrap, WALLS_RATIO_MAX)
@@ -73,9 +73,9 @@ pub(super) fn measure(bench: &Bench, table: &mut Table) -> Result<()> {
     Ok(())
 }
 
-fn row(what: &str, ours: Duration, peer: Duration, budget: f64) -> Row {
+fn row(what: &str, ours: Duration, peer: Duration, budget: f64) -> BenchRow {
     let ratio = ours.as_secs_f64() / peer.as_secs_f64();
-    Row {
+    BenchRow {
         what: what.to_owned(),
         ours: shown(ours),
         peer: shown(peer),
@@ -86,9 +86,9 @@ fn row(what: &str, ours: Duration, peer: Duration, budget: f64) -> Row {
 }
 
 /// A row that is compared with nothing.
-fn alone(what: &str, ours: String, budget: String, met: bool) -> Row {
+fn alone(what: &str, ours: String, budget: String, met: bool) -> BenchRow {
     let none = || "–".to_owned();
-    Row { what: what.to_owned(), ours, peer: none(), ratio: none(), budget, met }
+    BenchRow { what: what.to_owned(), ours, peer: none(), ratio: none(), budget, met }
 }
 
 fn shown(time: Duration) -> String {

@@ -11,12 +11,12 @@ const WARM_UP_RUNS: usize = 3;
 
 /// How long each side took, the median of its runs.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Pair {
+pub(super) struct TimingPair {
     pub(super) ours: Duration,
     pub(super) theirs: Duration,
 }
 
-impl Pair {
+impl TimingPair {
     /// How many times as long ours took.
     pub(super) fn ratio(self) -> f64 {
         self.ours.as_secs_f64() / self.theirs.as_secs_f64()
@@ -28,7 +28,7 @@ pub(super) fn time_pair(
     runs: usize,
     ours: impl Fn() -> Command,
     theirs: impl Fn() -> Command,
-) -> Result<Pair> {
+) -> Result<TimingPair> {
     let mut samples = (Vec::with_capacity(runs), Vec::with_capacity(runs));
     for run in 0..WARM_UP_RUNS + runs {
         let pair = (time_one(ours())?, time_one(theirs())?);
@@ -37,7 +37,7 @@ pub(super) fn time_pair(
             samples.1.push(pair.1);
         }
     }
-    Ok(Pair { ours: median(samples.0), theirs: median(samples.1) })
+    Ok(TimingPair { ours: median(samples.0), theirs: median(samples.1) })
 }
 
 /// Time from start to exit, with the output drained through a pipe as a client would.

@@ -14,13 +14,13 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use zero_core::RunId;
 
-use super::Desk;
-use super::stopping::Stopping;
-use crate::config::OnEof;
-use crate::letter::{Letter, Prompted};
-use crate::questions::Withdrawn;
-use crate::rpc;
-use crate::sending::{self, Carried};
+use super::SessionActor;
+use super::run_cancellation::RunCancellation;
+use crate::client_questions::WithdrawnQuestions;
+use crate::config::DisconnectPolicy;
+use crate::prompt_sender::{self, PromptSendFailure};
+use crate::rpc_error;
+use crate::session_message::{PromptMessage, SessionMessage};
 
 /// Prompts that are not answered yet.
 const PROMPTS_MAX: usize = 16;
@@ -32,7 +32,7 @@ const HEARD_MAX: Duration = Duration::from_secs(1);
 const ABORT_MAX: Duration = Duration::from_secs(2);
 
 /// A prompt that is not answered yet.
-pub(super) struct Waiting {
+pub(super) struct PendingPrompt {
     responder: Responder<Value>,
     cancel: CancellationToken,
     /// Carries it to the gateway, and the wish to stop it.
@@ -43,18 +43,18 @@ pub(super) struct Waiting {
 
 /// What is known of a run when its prompt is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(super) enum RunDisposition {
     /// Nothing has to be done about it any more.
     Settled,
     /// It was stopped, and may not have heard of it.
     Unheard,
 }
 
-impl Desk {
-    pub(super) async fn begin(&mut self, prompted: Prompted) {
-        let Prompted { run, said, thinking, responder } = prompted;
+impl SessionActor {
+    pub(super) async fn begin(&mut self, prompted: PromptMessage) {
+        let PromptMessage { run, said, thinking, responder } = prompted;
         if self.waiting.len() >= PROMPTS_MAX {
-            let error = rpc::bad_request(format!(
+            let error = rpc_error::bad_request(format!(
                 "{PROMPTS_MAX} prompts wait in this session already; wait for one, or cancel"
             ));
             let _ = responder.respond_with_error(error);
@@ -62,9 +62,9 @@ impl Desk {
         }
         let (cancel, heard) = (CancellationToken::new(), CancellationToken::new());
         let stopped = responder.cancellation();
-        let carrying = sending::carry(
+        let carrying = prompt_sender::carry(
             Arc::clone(&self.active),
-            sending::Turn::next(&self.active),
+            prompt_sender::SendQueueTicket::next(&self.active),
             run.clone(),
             said,
             thinking,
@@ -76,7 +76,7 @@ impl Desk {
             carrying.await;
             drop(carried);
         });
-        self.waiting.insert(run, Waiting { responder, cancel, carrier, heard });
+        self.waiting.insert(run, PendingPrompt { responder, cancel, carrier, heard });
         for text in std::mem::take(&mut self.untold) {
             self.remark(text).await;
         }
@@ -116,13 +116,13 @@ impl Desk {
         let (mailbox, run) = (self.active.mailbox.clone(), run.to_owned());
         tokio::spawn(async move {
             sleep(STOP_MAX).await;
-            mailbox.put(Letter::Overdue(run)).await;
+            mailbox.put(SessionMessage::Overdue(run)).await;
         });
     }
 
     /// Lets those go who wait for the answer to a question, as soon as the gateway has heard which runs
     /// are stopped: told before, they would say so there, and a run that is to end would go on.
-    pub(super) fn let_go_when_heard(&self, withdrawn: Withdrawn) {
+    pub(super) fn let_go_when_heard(&self, withdrawn: WithdrawnQuestions) {
         let stopped = self.waiting.values().filter(|waiting| waiting.cancel.is_cancelled());
         let heard: Vec<_> = stopped.map(|waiting| waiting.heard.clone()).collect();
         if withdrawn.is_empty() || heard.is_empty() {
@@ -137,18 +137,20 @@ impl Desk {
         });
     }
 
-    pub(super) fn carried(&mut self, run: &str, how: Carried) {
+    pub(super) fn carried(&mut self, run: &str, how: PromptSendFailure) {
         match how {
-            Carried::Cancelled => self.answer(run, Ok(cancelled()), Fate::Settled),
-            Carried::Failed(error) => self.fail(run, error),
+            PromptSendFailure::Cancelled => {
+                self.answer(run, Ok(cancelled()), RunDisposition::Settled)
+            }
+            PromptSendFailure::Failed(error) => self.fail(run, error),
         }
     }
 
     /// Answers a prompt of whose run nothing more is known. Whoever has stopped it is told that.
     pub(super) fn fail(&mut self, run: &str, error: Error) {
         match self.is_stopped(run) {
-            true => self.answer(run, Ok(cancelled()), Fate::Unheard),
-            false => self.answer(run, Err(error), Fate::Settled),
+            true => self.answer(run, Ok(cancelled()), RunDisposition::Unheard),
+            false => self.answer(run, Err(error), RunDisposition::Settled),
         }
     }
 
@@ -164,7 +166,7 @@ impl Desk {
             (true, Err(_)) => Ok(cancelled()),
             (false, answer) => answer,
         };
-        self.answer(run, answer, Fate::Settled);
+        self.answer(run, answer, RunDisposition::Settled);
     }
 
     fn is_stopped(&self, run: &str) -> bool {
@@ -180,13 +182,13 @@ impl Desk {
             let which = |call: &str, of: Option<&RunId>| stopping.takes_call(call, of);
             let updates = self.presenter.abandon_those(words, which);
             self.tell(updates).await;
-            self.answer(run, Ok(cancelled()), Fate::Unheard);
+            self.answer(run, Ok(cancelled()), RunDisposition::Unheard);
         }
     }
 
     /// What goes with a run that was stopped.
-    pub(super) fn stopping<'a>(&self, run: &'a str) -> Stopping<'a> {
-        Stopping {
+    pub(super) fn stopping<'a>(&self, run: &'a str) -> RunCancellation<'a> {
+        RunCancellation {
             run,
             is_last: self.waiting.values().all(|waiting| waiting.cancel.is_cancelled()),
             session: Arc::clone(&self.active.id.0),
@@ -195,11 +197,16 @@ impl Desk {
     }
 
     /// Answers a prompt, once. Nothing of its run is told after that.
-    pub(super) fn answer(&mut self, run: &str, answer: Result<PromptResponse, Error>, fate: Fate) {
+    pub(super) fn answer(
+        &mut self,
+        run: &str,
+        answer: Result<PromptResponse, Error>,
+        fate: RunDisposition,
+    ) {
         let Some(waiting) = self.waiting.remove(run) else { return };
         match fate {
-            Fate::Settled => waiting.carrier.abort(),
-            Fate::Unheard => self.stopped.add(run.to_owned(), waiting.carrier),
+            RunDisposition::Settled => waiting.carrier.abort(),
+            RunDisposition::Unheard => self.stopped.add(run.to_owned(), waiting.carrier),
         }
         match &answer {
             Ok(response) => tracing::debug!(run, stop = ?response.stop_reason, "a prompt is over"),
@@ -207,21 +214,21 @@ impl Desk {
         }
         let answer = answer.and_then(|response| {
             serde_json::to_value(response)
-                .map_err(|_| rpc::failed("internal", "zero made a mistake of its own", false))
+                .map_err(|_| rpc_error::failed("internal", "zero made a mistake of its own", false))
         });
         let _ = waiting.responder.respond_with_result(answer);
     }
 
     /// Stops everything, and lets go of the session.
-    pub(super) async fn close(&mut self, on_eof: OnEof) {
+    pub(super) async fn close(&mut self, on_eof: DisconnectPolicy) {
         let withdrawn = self.questions.withdraw_all();
         self.active.own_calls.cancel_all(&self.active.id.0);
         let fate = match on_eof {
-            OnEof::Abort => {
+            DisconnectPolicy::Abort => {
                 self.stop_all().await;
-                Fate::Unheard
+                RunDisposition::Unheard
             }
-            OnEof::Detach => Fate::Settled,
+            DisconnectPolicy::Detach => RunDisposition::Settled,
         };
         drop(withdrawn);
         let updates = self.presenter.abandon("the session was closed");

@@ -2,10 +2,10 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 
-mod family;
-mod family_server;
-mod hostile;
-mod lab;
-mod link;
-mod own;
-mod proxy;
+mod gateway_link;
+mod hostile_gateway;
+mod native_gateway;
+mod openclaw;
+mod openclaw_server;
+mod tcp_proxy;
+mod test_gateway;

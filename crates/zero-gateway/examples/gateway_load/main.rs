@@ -3,11 +3,11 @@
 //! Prints one line of JSON with figures. The arguments are what to measure, the program `zero`, and
 //! a folder that holds nothing yet:
 //!
-//! - `start ZERO FOLDER RUNS`: from the start of the program until it says that it is ready, and what
+//! - `startup_time ZERO FOLDER RUNS`: from the start of the program until it says that it is ready, and what
 //!   it holds when nobody is there.
-//! - `idle ZERO FOLDER CONNECTIONS SECONDS`: what so many connections cost that say nothing, after
+//! - `idle_connections ZERO FOLDER CONNECTIONS SECONDS`: what so many connections cost that say nothing, after
 //!   they were held so long.
-//! - `load ZERO FOLDER CLIENTS RUNS CHUNKS_PER_SECOND SECONDS`: so many clients, so many runs of them
+//! - `run_load ZERO FOLDER CLIENTS RUNS CHUNKS_PER_SECOND SECONDS`: so many clients, so many runs of them
 //!   at a time, and a model that says so much in all. Every client has a run at least.
 //!
 //! Model and clients are in this process, so one clock says when a word was said and when it was
@@ -18,13 +18,13 @@
     reason = "a measurement, not part of the product"
 )]
 
-mod check;
-mod client;
-mod gateway;
-mod idle;
-mod load;
-mod model;
-mod start;
+mod idle_connections;
+mod load_client;
+mod measured_gateway;
+mod paced_model;
+mod run_follower;
+mod run_load;
+mod startup_time;
 
 use std::error::Error;
 use std::path::PathBuf;
@@ -32,29 +32,29 @@ use std::path::PathBuf;
 use serde_json::Value;
 
 /// What goes wrong here ends the measurement.
-type Result<T, E = Box<dyn Error + Send + Sync>> = std::result::Result<T, E>;
+type LoadResult<T, E = Box<dyn Error + Send + Sync>> = std::result::Result<T, E>;
 
-fn main() -> Result<()> {
+fn main() -> LoadResult<()> {
     let mut args = std::env::args().skip(1);
     let mut next = |what: &str| args.next().ok_or_else(|| format!("say {what}"));
     let mode = next("what to measure: start, idle or load")?;
     let zero = PathBuf::from(next("where zero is")?);
     let folder = PathBuf::from(next("a folder that holds nothing yet")?);
-    let mut number = |what: &str| -> Result<usize> { Ok(next(what)?.parse()?) };
-    let work: std::pin::Pin<Box<dyn Future<Output = Result<Value>>>> = match mode.as_str() {
-        "start" => Box::pin(start::measure(zero, folder, number("how many starts")?)),
+    let mut number = |what: &str| -> LoadResult<usize> { Ok(next(what)?.parse()?) };
+    let work: std::pin::Pin<Box<dyn Future<Output = LoadResult<Value>>>> = match mode.as_str() {
+        "start" => Box::pin(startup_time::measure(zero, folder, number("how many starts")?)),
         "idle" => {
             let (connections, seconds) = (number("how many connections")?, number("how long")?);
-            Box::pin(idle::measure(zero, folder, connections, seconds))
+            Box::pin(idle_connections::measure(zero, folder, connections, seconds))
         }
         "load" => {
-            let plan = load::Plan {
+            let plan = run_load::LoadPlan {
                 clients: number("how many clients")?,
                 runs: number("how many runs at a time")?,
                 chunks_per_second: number("how much the model says in a second")?,
                 seconds: number("how long")?,
             };
-            Box::pin(load::measure(zero, folder, plan))
+            Box::pin(run_load::measure(zero, folder, plan))
         }
         other => return Err(format!("`{other}` is none of start, idle and load").into()),
     };

@@ -2,31 +2,32 @@
 
 use std::sync::Arc;
 
-use zero_runtime::Answer;
+use zero_runtime::ApprovalAnswer;
 use zero_session::approvals::{PendingApproval, QuestionAnswer};
-use zero_session::event::{ApprovalRequest, Shown};
-use zero_session::store::{SessionRecord, StandingGrant};
+use zero_session::event::{ApprovalRequest, CallDisplay};
+use zero_session::store::{GrantRecord, SessionRecord};
 use zero_wire::approvals::{
-    Decision, Done, ExecApproval, ExecApprovalGetParams, ExecApprovalResolveParams,
+    Acknowledgement, ExecApproval, ExecApprovalDecision, ExecApprovalGetParams,
+    ExecApprovalResolveParams,
 };
 use zero_wire::zero_sessions::{
     ApprovalsListParams, ApprovalsListResult, ApprovalsResolveParams, GrantInfo, GrantsListResult,
-    KeyParams, QuestionsResolveParams, WaitingApproval, WaitingQuestion,
+    PendingApprovalInfo, PendingQuestionInfo, QuestionsResolveParams, SessionKeyParams,
 };
-use zero_wire::{ErrorCode, ErrorShape};
+use zero_wire::{ErrorCode, ErrorPayload};
 
 use super::{refusal, shortened};
-use crate::peer::Peer;
-use crate::relay::{command_of, decisions_of};
-use crate::watch::host_of;
+use crate::authenticated_connection::AuthenticatedConnection;
+use crate::openclaw_relay::{command_of, decisions_of};
+use crate::session_watcher::host_of;
 
 /// Characters of what a person wrote into a form.
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
 
 pub(super) async fn get(
-    peer: &Arc<Peer>,
+    peer: &Arc<AuthenticatedConnection>,
     params: ExecApprovalGetParams,
-) -> Result<ExecApproval, ErrorShape> {
+) -> Result<ExecApproval, ErrorPayload> {
     let (pending, session) = waiting(peer, &params.id).await?;
     Ok(ExecApproval {
         id: pending.request.id.clone(),
@@ -42,15 +43,15 @@ pub(super) async fn get(
 
 fn preview(request: &ApprovalRequest) -> Option<String> {
     match request.preview.as_ref()? {
-        Shown::Diff { path, unified, .. } => Some(format!("{path}\n{unified}")),
-        Shown::Markdown { text } => Some(text.clone()),
+        CallDisplay::Diff { path, unified, .. } => Some(format!("{path}\n{unified}")),
+        CallDisplay::Markdown { text } => Some(text.clone()),
     }
 }
 
 pub(super) async fn resolve(
-    peer: &Arc<Peer>,
+    peer: &Arc<AuthenticatedConnection>,
     params: ExecApprovalResolveParams,
-) -> Result<Done, ErrorShape> {
+) -> Result<Acknowledgement, ErrorPayload> {
     let (pending, _) = waiting(peer, &params.id).await?;
     let answer = answer_of(params.decision, &pending.request)?;
     settle(peer, &params.id, answer)
@@ -58,47 +59,61 @@ pub(super) async fn resolve(
 
 /// The answer that a decision means. One that was not offered is not taken: nobody saw what it
 /// would settle.
-fn answer_of(decision: Decision, request: &ApprovalRequest) -> Result<Answer, ErrorShape> {
+fn answer_of(
+    decision: ExecApprovalDecision,
+    request: &ApprovalRequest,
+) -> Result<ApprovalAnswer, ErrorPayload> {
     if !decisions_of(request).contains(&decision) {
         return Err(not_offered(request));
     }
     Ok(match decision {
-        Decision::AllowOnce => Answer::AllowOnce,
-        Decision::AllowAlways => Answer::AllowSession,
-        Decision::Deny => Answer::RejectOnce,
+        ExecApprovalDecision::AllowOnce => ApprovalAnswer::AllowOnce,
+        ExecApprovalDecision::AllowAlways => ApprovalAnswer::AllowSession,
+        ExecApprovalDecision::Deny => ApprovalAnswer::RejectOnce,
     })
 }
 
 pub(super) async fn resolve_exactly(
-    peer: &Arc<Peer>,
+    peer: &Arc<AuthenticatedConnection>,
     params: ApprovalsResolveParams,
-) -> Result<Done, ErrorShape> {
+) -> Result<Acknowledgement, ErrorPayload> {
     let (pending, _) = waiting(peer, &params.id).await?;
     let answer = exact_answer(&params.answer, &pending.request)?;
     settle(peer, &params.id, answer)
 }
 
-fn exact_answer(word: &str, request: &ApprovalRequest) -> Result<Answer, ErrorShape> {
+fn exact_answer(word: &str, request: &ApprovalRequest) -> Result<ApprovalAnswer, ErrorPayload> {
     let offered = request.options.iter().any(|option| option.id == word);
-    let answer = Answer::from_id(word).filter(|answer| offered || *answer == Answer::RejectOnce);
+    let answer = ApprovalAnswer::from_id(word)
+        .filter(|answer| offered || *answer == ApprovalAnswer::RejectOnce);
     answer.ok_or_else(|| not_offered(request))
 }
 
-fn not_offered(request: &ApprovalRequest) -> ErrorShape {
+fn not_offered(request: &ApprovalRequest) -> ErrorPayload {
     let offered: Vec<&str> = request.options.iter().map(|option| option.id.as_str()).collect();
-    ErrorShape::invalid(format!("that answer is not offered; answer one of {}", offered.join(", ")))
+    ErrorPayload::invalid(format!(
+        "that answer is not offered; answer one of {}",
+        offered.join(", ")
+    ))
 }
 
-fn settle(peer: &Peer, id: &str, answer: Answer) -> Result<Done, ErrorShape> {
+fn settle(
+    peer: &AuthenticatedConnection,
+    id: &str,
+    answer: ApprovalAnswer,
+) -> Result<Acknowledgement, ErrorPayload> {
     if peer.sessions().approvals().resolve(id, answer, peer.name()) {
-        Ok(Done { ok: true })
+        Ok(Acknowledgement { ok: true })
     } else {
         Err(nobody_waits(id))
     }
 }
 
 /// A question that waits in a session that may be seen. Any other is not there.
-async fn waiting(peer: &Peer, id: &str) -> Result<(PendingApproval, SessionRecord), ErrorShape> {
+async fn waiting(
+    peer: &AuthenticatedConnection,
+    id: &str,
+) -> Result<(PendingApproval, SessionRecord), ErrorPayload> {
     let pending = peer.sessions().approvals().get(id).ok_or_else(|| nobody_waits(id))?;
     match peer.find_by_id(&pending.session).await? {
         Some(session) => Ok((pending, session)),
@@ -106,16 +121,16 @@ async fn waiting(peer: &Peer, id: &str) -> Result<(PendingApproval, SessionRecor
     }
 }
 
-fn nobody_waits(id: &str) -> ErrorShape {
+fn nobody_waits(id: &str) -> ErrorPayload {
     let message =
         format!("no approval `{}` waits: it was answered, expired or never asked", shortened(id));
-    ErrorShape::new(ErrorCode::ApprovalNotFound, message)
+    ErrorPayload::new(ErrorCode::ApprovalNotFound, message)
 }
 
 pub(super) async fn list(
-    peer: &Arc<Peer>,
+    peer: &Arc<AuthenticatedConnection>,
     params: ApprovalsListParams,
-) -> Result<ApprovalsListResult, ErrorShape> {
+) -> Result<ApprovalsListResult, ErrorPayload> {
     let only = match &params.session_key {
         Some(written) => Some(peer.session(&peer.key(written, None)?).await?.id),
         None => None,
@@ -125,7 +140,7 @@ pub(super) async fn list(
     let mut result = ApprovalsListResult::default();
     for pending in sessions.approvals().list().into_iter().filter(|p| wanted(&p.session)) {
         if let Some(session) = peer.find_by_id(&pending.session).await? {
-            result.approvals.push(WaitingApproval {
+            result.approvals.push(PendingApprovalInfo {
                 session_key: session.key.into(),
                 run_id: pending.run.map(String::from),
                 request: pending.request,
@@ -134,7 +149,7 @@ pub(super) async fn list(
     }
     for pending in sessions.questions().list().into_iter().filter(|p| wanted(&p.session)) {
         if let Some(session) = peer.find_by_id(&pending.session).await? {
-            result.questions.push(WaitingQuestion {
+            result.questions.push(PendingQuestionInfo {
                 session_key: session.key.into(),
                 run_id: pending.run.map(String::from),
                 question: pending.question,
@@ -145,13 +160,13 @@ pub(super) async fn list(
 }
 
 pub(super) async fn answer_question(
-    peer: &Arc<Peer>,
+    peer: &Arc<AuthenticatedConnection>,
     params: QuestionsResolveParams,
-) -> Result<Done, ErrorShape> {
+) -> Result<Acknowledgement, ErrorPayload> {
     let nobody = || {
         let id = shortened(&params.id);
         let message = format!("no question `{id}` waits: it was answered, or nobody asked it");
-        ErrorShape::new(ErrorCode::ApprovalNotFound, message)
+        ErrorPayload::new(ErrorCode::ApprovalNotFound, message)
     };
     let answer = question_answer(&params)?;
     let pending = peer.sessions().questions().get(&params.id).ok_or_else(nobody)?;
@@ -159,16 +174,16 @@ pub(super) async fn answer_question(
         return Err(nobody());
     }
     if peer.sessions().questions().resolve(&params.id, answer) {
-        Ok(Done { ok: true })
+        Ok(Acknowledgement { ok: true })
     } else {
         Err(nobody())
     }
 }
 
-fn question_answer(params: &QuestionsResolveParams) -> Result<QuestionAnswer, ErrorShape> {
+fn question_answer(params: &QuestionsResolveParams) -> Result<QuestionAnswer, ErrorPayload> {
     let bytes = crate::history::json_bytes(&params.content);
     if bytes > ANSWER_BYTES_MAX {
-        return Err(ErrorShape::invalid(format!(
+        return Err(ErrorPayload::invalid(format!(
             "an answer of {bytes} bytes is more than {ANSWER_BYTES_MAX}; shorten it"
         )));
     }
@@ -176,7 +191,7 @@ fn question_answer(params: &QuestionsResolveParams) -> Result<QuestionAnswer, Er
         "accept" => Ok(QuestionAnswer::Accept(params.content.clone())),
         "decline" => Ok(QuestionAnswer::Decline),
         "cancel" => Ok(QuestionAnswer::Cancel),
-        other => Err(ErrorShape::invalid(format!(
+        other => Err(ErrorPayload::invalid(format!(
             "there is no action `{}`; answer accept, decline or cancel",
             shortened(other)
         ))),
@@ -184,13 +199,13 @@ fn question_answer(params: &QuestionsResolveParams) -> Result<QuestionAnswer, Er
 }
 
 pub(super) async fn grants(
-    peer: &Arc<Peer>,
-    params: KeyParams,
-) -> Result<GrantsListResult, ErrorShape> {
+    peer: &Arc<AuthenticatedConnection>,
+    params: SessionKeyParams,
+) -> Result<GrantsListResult, ErrorPayload> {
     let session = peer.session(&peer.key(&params.session_key, None)?).await?;
     let standing = peer.sessions().store().grants(&session.id).await;
     let standing = standing.map_err(|error| refusal(error.into()))?;
-    let grant = |standing: StandingGrant| GrantInfo {
+    let grant = |standing: GrantRecord| GrantInfo {
         allowed: standing.allowed,
         rule: standing.grant.rule,
         folder: standing.grant.folder,
@@ -227,14 +242,20 @@ mod tests {
     #[test]
     fn only_what_was_offered_can_be_answered() {
         let once = request(&["allow_once", "reject_once"]);
-        assert_eq!(answer_of(Decision::AllowOnce, &once), Ok(Answer::AllowOnce));
-        assert_eq!(answer_of(Decision::Deny, &once), Ok(Answer::RejectOnce));
-        let refused = answer_of(Decision::AllowAlways, &once).unwrap_err();
+        assert_eq!(
+            answer_of(ExecApprovalDecision::AllowOnce, &once),
+            Ok(ApprovalAnswer::AllowOnce)
+        );
+        assert_eq!(answer_of(ExecApprovalDecision::Deny, &once), Ok(ApprovalAnswer::RejectOnce));
+        let refused = answer_of(ExecApprovalDecision::AllowAlways, &once).unwrap_err();
         let message = "that answer is not offered; answer one of allow_once, reject_once";
         assert_eq!(refused.message, message);
         let all = request(&["allow_once", "allow_always", "reject_once", "reject_always"]);
-        assert_eq!(answer_of(Decision::AllowAlways, &all), Ok(Answer::AllowSession));
-        assert_eq!(exact_answer("reject_always", &all), Ok(Answer::RejectSession));
+        assert_eq!(
+            answer_of(ExecApprovalDecision::AllowAlways, &all),
+            Ok(ApprovalAnswer::AllowSession)
+        );
+        assert_eq!(exact_answer("reject_always", &all), Ok(ApprovalAnswer::RejectSession));
         assert!(exact_answer("reject_always", &once).is_err());
         assert!(exact_answer("yes", &all).is_err());
     }
@@ -242,9 +263,9 @@ mod tests {
     #[test]
     fn no_can_always_be_said() {
         let none = request(&[]);
-        assert_eq!(answer_of(Decision::Deny, &none), Ok(Answer::RejectOnce));
-        assert_eq!(exact_answer("reject_once", &none), Ok(Answer::RejectOnce));
-        assert!(answer_of(Decision::AllowOnce, &none).is_err());
+        assert_eq!(answer_of(ExecApprovalDecision::Deny, &none), Ok(ApprovalAnswer::RejectOnce));
+        assert_eq!(exact_answer("reject_once", &none), Ok(ApprovalAnswer::RejectOnce));
+        assert!(answer_of(ExecApprovalDecision::AllowOnce, &none).is_err());
     }
 
     #[test]

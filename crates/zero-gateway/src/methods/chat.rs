@@ -8,24 +8,25 @@ use base64::alphabet;
 use base64::engine::general_purpose::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use zero_core::RunId;
-use zero_core::event::{Attachment, Event, RunEnd, What};
-use zero_session::sessions::{Leave, Prompt, Reading, Sent};
+use zero_core::event::{Event, EventKind, PromptAttachment, RunOutcome};
+use zero_session::sessions::{Prompt, PromptAuthority, SendOutcome, SlashHandling};
 use zero_session::store::RunRecord;
-use zero_wire::ErrorShape;
+use zero_wire::ErrorPayload;
 use zero_wire::chat::{
-    AgentWaitParams, AgentWaitResult, ChatAbortParams, ChatAbortResult, ChatAttachment,
-    ChatHistoryParams, ChatHistoryResult, ChatMessage, ChatSendParams, ChatSendResult, Disposition,
-    HealthParams, HealthResult, QueueMode, SendStatus, TerminalReply, WaitStatus,
+    AgentWaitParams, AgentWaitResult, AgentWaitStatus, ChatAbortParams, ChatAbortResult,
+    ChatAttachment, ChatHistoryParams, ChatHistoryResult, ChatMessage, ChatSendParams,
+    ChatSendResult, ChatSendStatus, HealthParams, HealthResult, QueueMode, ReplyDisposition,
+    TerminalReply,
 };
-use zero_wire::method::Scope;
+use zero_wire::method::TokenScope;
 
 use super::sessions::check_same;
 use super::{now_ms, refusal, shortened, thinking};
-use crate::ledger::READ_BYTES_MAX;
-use crate::peer::{Peer, not_found};
-use crate::reads::aside;
-use crate::relay::{spoken, why_it_ended};
-use crate::{history, ledger};
+use crate::authenticated_connection::{AuthenticatedConnection, not_found};
+use crate::ledger_tail::READ_BYTES_MAX;
+use crate::openclaw_relay::{spoken, why_it_ended};
+use crate::read_limiter::aside;
+use crate::{history, ledger_tail};
 
 /// Pictures that may come with a prompt.
 const ATTACHMENTS_MAX: usize = 32;
@@ -45,17 +46,17 @@ const HISTORY_OFFSET_MAX: u64 = 100_000;
 const BY_CLIENT: &str = "rpc";
 
 pub(super) async fn send(
-    peer: &Arc<Peer>,
+    peer: &Arc<AuthenticatedConnection>,
     params: ChatSendParams,
-) -> Result<ChatSendResult, ErrorShape> {
+) -> Result<ChatSendResult, ErrorPayload> {
     let says_whence =
         params.system_input_provenance.is_some() || params.system_provenance_receipt.is_some();
-    if says_whence && !peer.may(Scope::Admin) {
-        return Err(ErrorShape::invalid("system provenance fields require admin scope"));
+    if says_whence && !peer.may(TokenScope::Admin) {
+        return Err(ErrorPayload::invalid("system provenance fields require admin scope"));
     }
     let key = peer.key(&params.session_key, params.agent_id.as_deref())?;
     let run = RunId::new(params.idempotency_key.as_str()).map_err(|error| {
-        ErrorShape::invalid(format!("invalid chat.send params: idempotencyKey: {error}"))
+        ErrorPayload::invalid(format!("invalid chat.send params: idempotencyKey: {error}"))
     })?;
     let expected = params.session_id.clone();
     let interrupts = params.queue_mode == Some(QueueMode::Interrupt);
@@ -85,40 +86,40 @@ pub(super) async fn send(
     }
     let sent = sessions.send(&key, run.clone(), prompt).await.map_err(refusal)?;
     let (status, error) = match sent {
-        Sent::Started => (SendStatus::Started, None),
-        Sent::InFlight => (SendStatus::InFlight, None),
-        Sent::Ended(known) => ended(&known),
+        SendOutcome::Started => (ChatSendStatus::Started, None),
+        SendOutcome::InFlight => (ChatSendStatus::InFlight, None),
+        SendOutcome::Ended(known) => ended(&known),
     };
     Ok(ChatSendResult { run_id: run.into(), status, error })
 }
 
-fn ended(run: &RunRecord) -> (SendStatus, Option<String>) {
+fn ended(run: &RunRecord) -> (ChatSendStatus, Option<String>) {
     match &run.end {
-        None => (SendStatus::InFlight, None),
-        Some(RunEnd::Aborted { .. }) => (SendStatus::Timeout, None),
+        None => (ChatSendStatus::InFlight, None),
+        Some(RunOutcome::Aborted { .. }) => (ChatSendStatus::Timeout, None),
         Some(end) => match why_it_ended(end) {
-            Some(failure) => (SendStatus::Error, Some(failure.message)),
-            None => (SendStatus::Ok, None),
+            Some(failure) => (ChatSendStatus::Error, Some(failure.message)),
+            None => (ChatSendStatus::Ok, None),
         },
     }
 }
 
 /// What whoever is at this connection may change by talking.
-fn leave_of(peer: &Peer) -> Leave {
-    if peer.may(Scope::Approvals) { Leave::Permit } else { Leave::Talk }
+fn leave_of(peer: &AuthenticatedConnection) -> PromptAuthority {
+    if peer.may(TokenScope::Approvals) { PromptAuthority::Permit } else { PromptAuthority::Talk }
 }
 
 /// What a person says, checked.
-fn prompt(params: ChatSendParams, leave: Leave) -> Result<Prompt, ErrorShape> {
+fn prompt(params: ChatSendParams, leave: PromptAuthority) -> Result<Prompt, ErrorPayload> {
     if params.message.trim().is_empty() && params.attachments.is_empty() {
-        return Err(ErrorShape::invalid("message or attachment required"));
+        return Err(ErrorPayload::invalid("message or attachment required"));
     }
     if params.message.contains('\0') {
-        return Err(ErrorShape::invalid("message must not contain null bytes"));
+        return Err(ErrorPayload::invalid("message must not contain null bytes"));
     }
     let reading = match params.suppress_command_interpretation {
-        Some(true) => Reading::Verbatim,
-        _ => Reading::Commands,
+        Some(true) => SlashHandling::Verbatim,
+        _ => SlashHandling::Commands,
     };
     let text = match params.system_provenance_receipt {
         Some(receipt) => format!("{receipt}\n\n{}", params.message),
@@ -136,9 +137,9 @@ fn prompt(params: ChatSendParams, leave: Leave) -> Result<Prompt, ErrorShape> {
     })
 }
 
-fn attachments(given: Vec<ChatAttachment>) -> Result<Vec<Attachment>, ErrorShape> {
+fn attachments(given: Vec<ChatAttachment>) -> Result<Vec<PromptAttachment>, ErrorPayload> {
     if given.len() > ATTACHMENTS_MAX {
-        return Err(ErrorShape::invalid(format!(
+        return Err(ErrorPayload::invalid(format!(
             "{} attachments are more than {ATTACHMENTS_MAX}; send fewer",
             given.len()
         )));
@@ -146,7 +147,7 @@ fn attachments(given: Vec<ChatAttachment>) -> Result<Vec<Attachment>, ErrorShape
     let length = |given: &ChatAttachment| given.content.as_ref().map_or(0, String::len);
     let bytes: usize = given.iter().map(length).sum();
     if bytes > ATTACHMENT_BYTES_MAX {
-        return Err(ErrorShape::invalid(format!(
+        return Err(ErrorPayload::invalid(format!(
             "attachments of {bytes} bytes are more than {ATTACHMENT_BYTES_MAX}; send smaller ones"
         )));
     }
@@ -154,13 +155,13 @@ fn attachments(given: Vec<ChatAttachment>) -> Result<Vec<Attachment>, ErrorShape
         .into_iter()
         .zip(1..)
         .map(|(given, number)| {
-            let wrong = |why| ErrorShape::invalid(format!("attachment {number}: {why}"));
+            let wrong = |why| ErrorPayload::invalid(format!("attachment {number}: {why}"));
             attachment(given).map_err(wrong)
         })
         .collect()
 }
 
-fn attachment(given: ChatAttachment) -> Result<Attachment, String> {
+fn attachment(given: ChatAttachment) -> Result<PromptAttachment, String> {
     if let Some(kind) = given.kind.as_deref().filter(|kind| *kind != "image") {
         return Err(format!("only images can be taken, not `{}`", shortened(kind)));
     }
@@ -187,13 +188,13 @@ fn attachment(given: ChatAttachment) -> Result<Attachment, String> {
     if bytes.is_empty() {
         return Err("it is empty".to_owned());
     }
-    Ok(Attachment { mime, data: STANDARD.encode(bytes), name: given.file_name })
+    Ok(PromptAttachment { mime, data: STANDARD.encode(bytes), name: given.file_name })
 }
 
 pub(super) async fn abort(
-    peer: &Arc<Peer>,
+    peer: &Arc<AuthenticatedConnection>,
     params: ChatAbortParams,
-) -> Result<ChatAbortResult, ErrorShape> {
+) -> Result<ChatAbortResult, ErrorPayload> {
     let idle = ChatAbortResult { ok: true, aborted: false, run_ids: Vec::new() };
     let key = peer.key(&params.session_key, params.agent_id.as_deref())?;
     let Some(session) = peer.find(&key).await? else { return Ok(idle) };
@@ -211,9 +212,9 @@ pub(super) async fn abort(
 }
 
 pub(super) async fn history(
-    peer: &Arc<Peer>,
+    peer: &Arc<AuthenticatedConnection>,
     params: ChatHistoryParams,
-) -> Result<ChatHistoryResult, ErrorShape> {
+) -> Result<ChatHistoryResult, ErrorPayload> {
     let key = peer.key(&params.session_key, params.agent_id.as_deref())?;
     let mut result = ChatHistoryResult {
         session_key: key.to_string(),
@@ -242,12 +243,12 @@ pub(super) async fn history(
 }
 
 pub(super) async fn wait(
-    peer: &Arc<Peer>,
+    peer: &Arc<AuthenticatedConnection>,
     params: AgentWaitParams,
-) -> Result<AgentWaitResult, ErrorShape> {
+) -> Result<AgentWaitResult, ErrorPayload> {
     let unknown = AgentWaitResult {
         run_id: params.run_id.clone(),
-        status: WaitStatus::Timeout,
+        status: AgentWaitStatus::Timeout,
         ended_at: None,
         error: None,
         terminal_reply: None,
@@ -267,15 +268,18 @@ pub(super) async fn wait(
 }
 
 /// What a run said, as far back as can be read.
-async fn said(peer: &Arc<Peer>, record: &RunRecord) -> Result<String, ErrorShape> {
+async fn said(
+    peer: &Arc<AuthenticatedConnection>,
+    record: &RunRecord,
+) -> Result<String, ErrorPayload> {
     let turn = peer.turn().await?;
     let run = record.id.clone();
     let begins = move |event: &Event| {
-        matches!(event.what, What::Prompt { .. }) && event.run.as_ref() == Some(&run)
+        matches!(event.what, EventKind::Prompt { .. }) && event.run.as_ref() == Some(&run)
     };
     let enough = move |events: &[Event]| events.iter().any(&begins);
     let store = peer.sessions().store();
-    let tail = ledger::tail(store.as_ref(), &record.session, READ_BYTES_MAX, enough).await;
+    let tail = ledger_tail::tail(store.as_ref(), &record.session, READ_BYTES_MAX, enough).await;
     let (tail, run) = (tail.map_err(|error| refusal(error.into()))?, record.id.clone());
     let said = aside(move || {
         let _turn = turn;
@@ -284,16 +288,16 @@ async fn said(peer: &Arc<Peer>, record: &RunRecord) -> Result<String, ErrorShape
     said.await.map_err(|error| refusal(error.into()))
 }
 
-fn settled(run: &RunRecord, end: &RunEnd, text: String) -> AgentWaitResult {
+fn settled(run: &RunRecord, end: &RunOutcome, text: String) -> AgentWaitResult {
     let error = match end {
-        RunEnd::Aborted { by } => Some(format!("the run was stopped ({by})")),
+        RunOutcome::Aborted { by } => Some(format!("the run was stopped ({by})")),
         _ => why_it_ended(end).map(|failure| failure.message),
     };
     let disposition =
-        if text.trim().is_empty() { Disposition::Empty } else { Disposition::Visible };
+        if text.trim().is_empty() { ReplyDisposition::Empty } else { ReplyDisposition::Visible };
     AgentWaitResult {
         run_id: run.id.to_string(),
-        status: if error.is_some() { WaitStatus::Error } else { WaitStatus::Ok },
+        status: if error.is_some() { AgentWaitStatus::Error } else { AgentWaitStatus::Ok },
         ended_at: run.ended_ms,
         error,
         terminal_reply: Some(TerminalReply { disposition, text }),
@@ -301,9 +305,9 @@ fn settled(run: &RunRecord, end: &RunEnd, text: String) -> AgentWaitResult {
 }
 
 pub(super) async fn health(
-    peer: &Arc<Peer>,
+    peer: &Arc<AuthenticatedConnection>,
     _params: HealthParams,
-) -> Result<HealthResult, ErrorShape> {
+) -> Result<HealthResult, ErrorPayload> {
     let sessions = peer.sessions();
     let problem = sessions.store().ready().await.err().map(|error| refusal(error.into()).message);
     let up = peer.gateway().started.elapsed();
@@ -375,7 +379,7 @@ mod tests {
     #[test]
     fn a_prompt_says_something() {
         let said = |message: &str| ChatSendParams { message: message.into(), ..Default::default() };
-        let refused = |params| prompt(params, Leave::Talk).unwrap_err().message;
+        let refused = |params| prompt(params, PromptAuthority::Talk).unwrap_err().message;
         assert_eq!(refused(said(" \n")), "message or attachment required");
         assert_eq!(refused(said("a\0b")), "message must not contain null bytes");
         let picture_alone = ChatSendParams {
@@ -384,17 +388,17 @@ mod tests {
             thinking: Some("high".into()),
             ..said("")
         };
-        let taken = prompt(picture_alone, Leave::Talk).unwrap();
+        let taken = prompt(picture_alone, PromptAuthority::Talk).unwrap();
         assert_eq!((taken.attachments.len(), taken.timeout), (1, Some(TIMEOUT_MAX)));
         assert_eq!(
-            prompt(ChatSendParams { timeout_ms: Some(0), ..said("a") }, Leave::Talk)
+            prompt(ChatSendParams { timeout_ms: Some(0), ..said("a") }, PromptAuthority::Talk)
                 .unwrap()
                 .timeout,
             None
         );
         let receipt =
             ChatSendParams { system_provenance_receipt: Some("From x".into()), ..said("hello") };
-        assert_eq!(prompt(receipt, Leave::Talk).unwrap().text, "From x\n\nhello");
+        assert_eq!(prompt(receipt, PromptAuthority::Talk).unwrap().text, "From x\n\nhello");
     }
 
     #[test]
@@ -408,19 +412,19 @@ mod tests {
             end,
             usage: Default::default(),
         };
-        let failed = RunEnd::Failed { kind: "auth".into(), message: "no key".into() };
-        let aborted = RunEnd::Aborted { by: "rpc".into() };
+        let failed = RunOutcome::Failed { kind: "auth".into(), message: "no key".into() };
+        let aborted = RunOutcome::Aborted { by: "rpc".into() };
         for (end, status, error, waited) in [
-            (RunEnd::Completed, SendStatus::Ok, None, WaitStatus::Ok),
-            (RunEnd::MaxTokens, SendStatus::Ok, None, WaitStatus::Ok),
-            (aborted, SendStatus::Timeout, None, WaitStatus::Error),
-            (failed, SendStatus::Error, Some("no key".to_owned()), WaitStatus::Error),
+            (RunOutcome::Completed, ChatSendStatus::Ok, None, AgentWaitStatus::Ok),
+            (RunOutcome::MaxTokens, ChatSendStatus::Ok, None, AgentWaitStatus::Ok),
+            (aborted, ChatSendStatus::Timeout, None, AgentWaitStatus::Error),
+            (failed, ChatSendStatus::Error, Some("no key".to_owned()), AgentWaitStatus::Error),
         ] {
             assert_eq!(ended(&run(Some(end.clone()))), (status, error), "{end:?}");
             let settled = settled(&run(Some(end.clone())), &end, "so far".into());
             assert_eq!(settled.status, waited, "{end:?}");
-            assert_eq!(settled.terminal_reply.unwrap().disposition, Disposition::Visible);
+            assert_eq!(settled.terminal_reply.unwrap().disposition, ReplyDisposition::Visible);
         }
-        assert_eq!(ended(&run(None)), (SendStatus::InFlight, None));
+        assert_eq!(ended(&run(None)), (ChatSendStatus::InFlight, None));
     }
 }

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use zero_core::SessionId;
 use zero_session::agent::DIRECT;
-use zero_session::model::{ModelInfo, Thinking};
-use zero_session::sessions::{SessionError, Sessions};
+use zero_session::model::{ModelInfo, ThinkingEffort};
+use zero_session::sessions::{SessionError, SessionManager};
 use zero_session::store::{SessionPatch, SessionQuery, SessionRecord};
-use zero_wire::ErrorShape;
+use zero_wire::ErrorPayload;
 use zero_wire::sessions::{
     SessionEntry, SessionListDefaults, SessionPreview, SessionRow, SessionsDeleteParams,
     SessionsDeleteResult, SessionsGetParams, SessionsGetResult, SessionsListParams,
@@ -17,9 +17,9 @@ use zero_wire::sessions::{
 };
 
 use super::{now_ms, refusal, shortened, thinking};
+use crate::authenticated_connection::AuthenticatedConnection;
 use crate::history;
-use crate::ledger::READ_BYTES_MAX;
-use crate::peer::Peer;
+use crate::ledger_tail::READ_BYTES_MAX;
 
 /// Sessions on a page when nobody says how many.
 const PAGE_DEFAULT: u64 = 100;
@@ -39,9 +39,9 @@ const PREVIEW_CHARS: (u64, u64) = (240, 2_000);
 pub(super) const LABEL_LEN_MAX: usize = 512;
 
 pub(super) async fn list(
-    peer: &Arc<Peer>,
+    peer: &Arc<AuthenticatedConnection>,
     params: SessionsListParams,
-) -> Result<SessionsListResult, ErrorShape> {
+) -> Result<SessionsListResult, ErrorPayload> {
     let ts = now_ms();
     let titles = params.include_derived_titles.unwrap_or(false);
     let offset = params.offset.unwrap_or(0);
@@ -82,7 +82,7 @@ fn query(params: SessionsListParams, now_ms: i64, owner: Option<&str>) -> Sessio
 }
 
 /// What is known of the model of a session; nothing where it needs none.
-pub(super) fn model_of(sessions: &Sessions, session: &SessionRecord) -> Option<ModelInfo> {
+pub(super) fn model_of(sessions: &SessionManager, session: &SessionRecord) -> Option<ModelInfo> {
     let of_agent =
         || sessions.agents().get(&session.agent).and_then(|agent| agent.model.as_deref());
     let name = session.model.as_deref().or_else(of_agent);
@@ -93,14 +93,14 @@ pub(super) fn model_of(sessions: &Sessions, session: &SessionRecord) -> Option<M
 }
 
 /// Whether a model can be chosen.
-pub(super) fn check_model(sessions: &Sessions, name: &str) -> Result<(), ErrorShape> {
+pub(super) fn check_model(sessions: &SessionManager, name: &str) -> Result<(), ErrorPayload> {
     if name == DIRECT {
         return Ok(());
     }
     sessions.models().get(Some(name)).map(drop).map_err(|error| refusal(error.into()))
 }
 
-fn defaults(sessions: &Sessions) -> SessionListDefaults {
+fn defaults(sessions: &SessionManager) -> SessionListDefaults {
     let model = sessions.models().get(None).ok().map(|model| model.info().clone());
     resolved(model)
 }
@@ -113,7 +113,8 @@ fn resolved(model: Option<ModelInfo>) -> SessionListDefaults {
 }
 
 fn row(session: &SessionRecord, model: Option<ModelInfo>, titles: bool) -> SessionRow {
-    let level = |thinking: Thinking| ThinkingLevel { id: thinking.word().to_owned(), label: None };
+    let level =
+        |thinking: ThinkingEffort| ThinkingLevel { id: thinking.word().to_owned(), label: None };
     SessionRow {
         key: session.key.to_string(),
         kind: "direct".to_owned(),
@@ -123,7 +124,7 @@ fn row(session: &SessionRecord, model: Option<ModelInfo>, titles: bool) -> Sessi
         derived_title: session.title.clone().filter(|_| titles),
         updated_at: session.updated_ms,
         thinking_level: Some(thinking_level(session)),
-        thinking_levels: Thinking::ALL.map(level).to_vec(),
+        thinking_levels: ThinkingEffort::ALL.map(level).to_vec(),
         total_tokens: session.context_tokens,
         total_tokens_fresh: Some(session.context_tokens.is_some()),
         context_tokens: model.as_ref().and_then(ModelInfo::window),
@@ -135,28 +136,28 @@ fn row(session: &SessionRecord, model: Option<ModelInfo>, titles: bool) -> Sessi
 }
 
 fn thinking_level(session: &SessionRecord) -> String {
-    session.thinking.clone().unwrap_or_else(|| Thinking::Default.word().to_owned())
+    session.thinking.clone().unwrap_or_else(|| ThinkingEffort::Default.word().to_owned())
 }
 
 pub(super) async fn resolve(
-    peer: &Arc<Peer>,
+    peer: &Arc<AuthenticatedConnection>,
     params: SessionsResolveParams,
-) -> Result<SessionsResolveResult, ErrorShape> {
+) -> Result<SessionsResolveResult, ErrorPayload> {
     let may_be_missing = params.allow_missing.unwrap_or(false);
     let agent = params.agent_id.clone();
     let (found, missing) = match wanted(params)? {
-        Wanted::Key(written) => {
+        SessionSelector::Key(written) => {
             let key = peer.key(&written, agent.as_deref())?;
             (peer.find(&key).await?, SessionError::NotFound(written))
         }
-        Wanted::Id(written) => {
+        SessionSelector::Id(written) => {
             let found = match SessionId::new(without_transcript(&written)) {
                 Ok(id) => peer.find_by_id(&id).await?,
                 Err(_) => None,
             };
             (found, SessionError::NotFound(written))
         }
-        Wanted::Label(label) => {
+        SessionSelector::Label(label) => {
             let found = peer.sessions().by_label(&label).await.map_err(refusal)?;
             (found.filter(|session| peer.sees(session)), SessionError::NoLabel(label))
         }
@@ -176,32 +177,32 @@ pub(super) async fn resolve(
 }
 
 #[derive(Debug, PartialEq)]
-enum Wanted {
+enum SessionSelector {
     Key(String),
     Id(String),
     Label(String),
 }
 
-fn wanted(params: SessionsResolveParams) -> Result<Wanted, ErrorShape> {
+fn wanted(params: SessionsResolveParams) -> Result<SessionSelector, ErrorPayload> {
     let said = |text: Option<String>| text.filter(|text| !text.trim().is_empty());
     let (key, id, label) = (said(params.key), said(params.session_id), said(params.label));
     match (key, id, label) {
-        (Some(key), None, None) => Ok(Wanted::Key(key)),
-        (None, Some(id), None) => Ok(Wanted::Id(id)),
-        (None, None, Some(label)) => Ok(Wanted::Label(label)),
-        (None, None, None) => Err(ErrorShape::invalid(
+        (Some(key), None, None) => Ok(SessionSelector::Key(key)),
+        (None, Some(id), None) => Ok(SessionSelector::Id(id)),
+        (None, None, Some(label)) => Ok(SessionSelector::Label(label)),
+        (None, None, None) => Err(ErrorPayload::invalid(
             "invalid sessions.resolve params: give one of key, sessionId and label",
         )),
-        _ => Err(ErrorShape::invalid(
+        _ => Err(ErrorPayload::invalid(
             "invalid sessions.resolve params: give only one of key, sessionId and label",
         )),
     }
 }
 
 pub(super) async fn get(
-    peer: &Arc<Peer>,
+    peer: &Arc<AuthenticatedConnection>,
     params: SessionsGetParams,
-) -> Result<SessionsGetResult, ErrorShape> {
+) -> Result<SessionsGetResult, ErrorPayload> {
     let key = peer.key(&params.key, params.agent_id.as_deref())?;
     let Some(session) = peer.find(&key).await? else { return Ok(SessionsGetResult::default()) };
     peer.watch(&session).await?;
@@ -213,9 +214,9 @@ pub(super) async fn get(
 }
 
 pub(super) async fn reset(
-    peer: &Arc<Peer>,
+    peer: &Arc<AuthenticatedConnection>,
     params: SessionsResetParams,
-) -> Result<SessionsResetResult, ErrorShape> {
+) -> Result<SessionsResetResult, ErrorPayload> {
     let key = peer.key(&params.key, params.agent_id.as_deref())?;
     let session = match peer.find(&key).await? {
         Some(_) => peer.sessions().reset(&key).await.map_err(refusal)?,
@@ -243,9 +244,9 @@ fn without_transcript(id: &str) -> &str {
 }
 
 pub(super) async fn patch(
-    peer: &Arc<Peer>,
+    peer: &Arc<AuthenticatedConnection>,
     params: SessionsPatchParams,
-) -> Result<SessionsPatchResult, ErrorShape> {
+) -> Result<SessionsPatchResult, ErrorPayload> {
     let key = peer.key(&params.key, params.agent_id.as_deref())?;
     if !peer.may(params.scope()) {
         let what = "sessions.patch of more than label, model, thinkingLevel and fastMode";
@@ -287,7 +288,7 @@ const PATCHABLE: [&str; 12] = [
 ];
 
 /// Whoever sets something that zero does not have must not believe that it holds now.
-fn check_known(params: &SessionsPatchParams) -> Result<(), ErrorShape> {
+fn check_known(params: &SessionsPatchParams) -> Result<(), ErrorPayload> {
     let fields = serde_json::to_value(params).unwrap_or_default();
     let given = fields.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null());
     let unknown: Vec<&str> =
@@ -296,19 +297,19 @@ fn check_known(params: &SessionsPatchParams) -> Result<(), ErrorShape> {
         return Ok(());
     }
     let unknown = unknown.join(", ");
-    Err(ErrorShape::invalid(format!("sessions.patch: zero has no {unknown}; leave it out")))
+    Err(ErrorPayload::invalid(format!("sessions.patch: zero has no {unknown}; leave it out")))
 }
 
 /// Whether a session is the one that a client knows by its id.
-pub(super) fn check_same(session: &SessionRecord, id: &str) -> Result<(), ErrorShape> {
+pub(super) fn check_same(session: &SessionRecord, id: &str) -> Result<(), ErrorPayload> {
     if without_transcript(id) == session.id.as_str() {
         return Ok(());
     }
     let key = &session.key;
-    Err(ErrorShape::invalid(format!("the session {key} is another one by now; look again")))
+    Err(ErrorPayload::invalid(format!("the session {key} is another one by now; look again")))
 }
 
-fn changes(params: SessionsPatchParams) -> Result<SessionPatch, ErrorShape> {
+fn changes(params: SessionsPatchParams) -> Result<SessionPatch, ErrorPayload> {
     let level = |level: Option<String>| {
         level.map(|level| thinking(&level).map(|level| level.word().to_owned())).transpose()
     };
@@ -321,11 +322,11 @@ fn changes(params: SessionsPatchParams) -> Result<SessionPatch, ErrorShape> {
 }
 
 /// What people may call a session.
-pub(super) fn label_of(label: String) -> Result<String, ErrorShape> {
+pub(super) fn label_of(label: String) -> Result<String, ErrorPayload> {
     let label = label.trim();
     let length = label.chars().count();
     if length == 0 || length > LABEL_LEN_MAX || label.chars().any(char::is_control) {
-        return Err(ErrorShape::invalid(format!(
+        return Err(ErrorPayload::invalid(format!(
             "`{}` is no label: use 1 to {LABEL_LEN_MAX} characters without line breaks",
             shortened(label)
         )));
@@ -334,9 +335,9 @@ pub(super) fn label_of(label: String) -> Result<String, ErrorShape> {
 }
 
 pub(super) async fn delete(
-    peer: &Arc<Peer>,
+    peer: &Arc<AuthenticatedConnection>,
     params: SessionsDeleteParams,
-) -> Result<SessionsDeleteResult, ErrorShape> {
+) -> Result<SessionsDeleteResult, ErrorPayload> {
     let key = peer.key(&params.key, params.agent_id.as_deref())?;
     let mut deleted = false;
     if let Some(session) = peer.find(&key).await? {
@@ -346,11 +347,11 @@ pub(super) async fn delete(
         let is_newer = |known: f64| session.updated_ms as f64 > known;
         if params.expected_session_updated_at.is_some_and(is_newer) {
             let why = format!("something happened in the session {key} since; look again");
-            return Err(ErrorShape::invalid(why));
+            return Err(ErrorPayload::invalid(why));
         }
         if params.archived_only == Some(true) {
             let why = format!("the session {key} is not archived; zero archives none");
-            return Err(ErrorShape::invalid(why));
+            return Err(ErrorPayload::invalid(why));
         }
         deleted = peer.sessions().delete(&key).await.map_err(refusal)?;
         peer.unhost(&session.id);
@@ -361,11 +362,11 @@ pub(super) async fn delete(
 }
 
 pub(super) async fn preview(
-    peer: &Arc<Peer>,
+    peer: &Arc<AuthenticatedConnection>,
     params: SessionsPreviewParams,
-) -> Result<SessionsPreviewResult, ErrorShape> {
+) -> Result<SessionsPreviewResult, ErrorPayload> {
     if params.keys.len() > PREVIEWS_MAX {
-        return Err(ErrorShape::invalid(format!(
+        return Err(ErrorPayload::invalid(format!(
             "{} keys are more than {PREVIEWS_MAX}; ask for fewer at a time",
             params.keys.len()
         )));
@@ -398,7 +399,7 @@ pub(super) async fn preview(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use zero_wire::method::Scope;
+    use zero_wire::method::TokenScope;
 
     #[test]
     fn exactly_one_way_to_name_a_session() {
@@ -409,14 +410,14 @@ mod tests {
             label,
             ..SessionsResolveParams::default()
         };
-        let check = |params, expected: Result<Wanted, &str>| {
+        let check = |params, expected: Result<SessionSelector, &str>| {
             let wanted = wanted(params).map_err(|error| error.message);
             let says = |text: &str| format!("invalid sessions.resolve params: {text}");
             assert_eq!(wanted, expected.map_err(says));
         };
-        check(params(some("k"), None, None), Ok(Wanted::Key("k".into())));
-        check(params(None, some("i"), some(" ")), Ok(Wanted::Id("i".into())));
-        check(params(None, None, some("l")), Ok(Wanted::Label("l".into())));
+        check(params(some("k"), None, None), Ok(SessionSelector::Key("k".into())));
+        check(params(None, some("i"), some(" ")), Ok(SessionSelector::Id("i".into())));
+        check(params(None, None, some("l")), Ok(SessionSelector::Label("l".into())));
         check(params(None, None, None), Err("give one of key, sessionId and label"));
         check(params(some("k"), None, some("l")), Err("give only one of key, sessionId and label"));
     }
@@ -449,7 +450,7 @@ mod tests {
             "key": "main", "label": null, "thinkingLevel": "minimal", "fastMode": true
         }))
         .unwrap();
-        assert_eq!(params.scope(), Scope::Write);
+        assert_eq!(params.scope(), TokenScope::Write);
         check_known(&params).unwrap();
         let expected = SessionPatch {
             label: Some(None),
@@ -461,7 +462,7 @@ mod tests {
             "key": "main", "elevatedLevel": null, "traceLevel": "on"
         }))
         .unwrap();
-        assert_eq!(params.scope(), Scope::Admin);
+        assert_eq!(params.scope(), TokenScope::Admin);
         check_known(&params).unwrap();
         let params: SessionsPatchParams = serde_json::from_value(serde_json::json!({
             "key": "main", "permissionMode": "read-only", "execAsk": null

@@ -3,19 +3,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use zero_core::{SessionId, shown};
-use zero_session::hands::Hands;
-use zero_wire::approvals::Done;
+use zero_core::{SessionId, sanitize};
+use zero_session::tool_backend::ToolBackend;
+use zero_wire::approvals::Acknowledgement;
 use zero_wire::tools::{
     TOOLS_HOSTED, ToolsAttachParams, ToolsOfferParams, ToolsProgressParams, ToolsResultParams,
     ToolsTerms,
 };
-use zero_wire::{ErrorCode, ErrorShape};
+use zero_wire::{ErrorCode, ErrorPayload};
 
 use super::{refusal, shortened};
-use crate::offer::Offer;
-use crate::peer::Peer;
-use crate::remote_hands::RemoteHands;
+use crate::authenticated_connection::AuthenticatedConnection;
+use crate::remote_tool_backend::RemoteToolBackend;
+use crate::tool_offer::ToolOffer;
 
 /// Sessions whose tools one connection may host.
 const HOSTED_MAX: usize = 256;
@@ -25,16 +25,16 @@ const RETURN_MAX: Duration = Duration::from_secs(60);
 const HOST_LEN_MAX: usize = 128;
 
 pub(super) async fn attach(
-    peer: &Arc<Peer>,
+    peer: &Arc<AuthenticatedConnection>,
     params: ToolsAttachParams,
-) -> Result<ToolsTerms, ErrorShape> {
+) -> Result<ToolsTerms, ErrorPayload> {
     let host = host_name(&params.host)?;
     let key = peer.key(&params.session_key, None)?;
     let session = peer.session(&key).await?;
     peer.watch(&session).await?;
     let mut turn = peer.gateway().hosts.turn(&session.id).await;
     if peer.hosted(&session.id).is_none() && peer.hosted_count() >= HOSTED_MAX {
-        return Err(ErrorShape::invalid(format!(
+        return Err(ErrorPayload::invalid(format!(
             "this connection hosts the tools of {HOSTED_MAX} sessions already; open another one"
         )));
     }
@@ -46,7 +46,8 @@ pub(super) async fn attach(
     let comes_back = Duration::from_millis(params.return_ms.unwrap_or(0)).min(RETURN_MAX);
     let hands = peer.new_hands(&session, &host, comes_back);
     let terms = hands.begin(agent.and_then(|agent| agent.dialect), mode);
-    let lease = peer.sessions().attach_hands(&key, &host, Arc::clone(&hands) as Arc<dyn Hands>);
+    let lease =
+        peer.sessions().attach_hands(&key, &host, Arc::clone(&hands) as Arc<dyn ToolBackend>);
     let lease = lease.await.map_err(refusal)?;
     turn.settle(session.id.clone(), peer.owner(), &hands);
     if let Some(replaced) = replaced {
@@ -56,11 +57,11 @@ pub(super) async fn attach(
     Ok(terms)
 }
 
-fn host_name(name: &str) -> Result<String, ErrorShape> {
+fn host_name(name: &str) -> Result<String, ErrorPayload> {
     let name = name.trim();
     let length = name.chars().count();
-    if length == 0 || length > HOST_LEN_MAX || !name.chars().all(shown::is_harmless) {
-        return Err(ErrorShape::invalid(format!(
+    if length == 0 || length > HOST_LEN_MAX || !name.chars().all(sanitize::is_harmless) {
+        return Err(ErrorPayload::invalid(format!(
             "`{}` is no name of a host: use 1 to {HOST_LEN_MAX} characters that can be seen",
             shortened(name)
         )));
@@ -68,53 +69,59 @@ fn host_name(name: &str) -> Result<String, ErrorShape> {
     Ok(name.to_owned())
 }
 
-pub(super) async fn offer(peer: &Arc<Peer>, params: ToolsOfferParams) -> Result<Done, ErrorShape> {
+pub(super) async fn offer(
+    peer: &Arc<AuthenticatedConnection>,
+    params: ToolsOfferParams,
+) -> Result<Acknowledgement, ErrorPayload> {
     let key = peer.key(&params.session_key, None)?;
     let hands = match peer.hosted_of(&key) {
         Some(hands) => not_displaced(hands)?,
         None => hands(peer, peer.session(&key).await?.id.as_str())?,
     };
     // Many schemas take longer to look through than others should wait for.
-    let offer = tokio::task::spawn_blocking(move || Offer::of(params)).await;
+    let offer = tokio::task::spawn_blocking(move || ToolOffer::of(params)).await;
     let broken =
-        |_| ErrorShape::new(ErrorCode::Unavailable, "the offer could not be looked through");
+        |_| ErrorPayload::new(ErrorCode::Unavailable, "the offer could not be looked through");
     let mut offer = offer.map_err(broken)??;
     offer.bench.tools = peer.shared(offer.bench.tools);
     hands.offer(offer);
-    Ok(Done { ok: true })
+    Ok(Acknowledgement { ok: true })
 }
 
 pub(super) async fn progress(
-    peer: &Arc<Peer>,
+    peer: &Arc<AuthenticatedConnection>,
     params: ToolsProgressParams,
-) -> Result<Done, ErrorShape> {
+) -> Result<Acknowledgement, ErrorPayload> {
     hands(peer, &params.session_id)?.progress(params)?;
-    Ok(Done { ok: true })
+    Ok(Acknowledgement { ok: true })
 }
 
 pub(super) async fn result(
-    peer: &Arc<Peer>,
+    peer: &Arc<AuthenticatedConnection>,
     params: ToolsResultParams,
-) -> Result<Done, ErrorShape> {
+) -> Result<Acknowledgement, ErrorPayload> {
     hands(peer, &params.session_id)?.result(params)?;
-    Ok(Done { ok: true })
+    Ok(Acknowledgement { ok: true })
 }
 
 /// The hands that lead to this very connection.
-fn hands(peer: &Peer, session: &str) -> Result<Arc<RemoteHands>, ErrorShape> {
+fn hands(
+    peer: &AuthenticatedConnection,
+    session: &str,
+) -> Result<Arc<RemoteToolBackend>, ErrorPayload> {
     let hosted = SessionId::new(session).ok().and_then(|id| peer.hosted(&id));
     not_displaced(hosted.ok_or_else(|| {
         let session = shortened(session);
-        ErrorShape::invalid(format!(
+        ErrorPayload::invalid(format!(
             "this connection does not host the tools of session `{session}`; call tools/attach first"
         ))
     })?)
 }
 
-fn not_displaced(hands: Arc<RemoteHands>) -> Result<Arc<RemoteHands>, ErrorShape> {
+fn not_displaced(hands: Arc<RemoteToolBackend>) -> Result<Arc<RemoteToolBackend>, ErrorPayload> {
     match hands.displaced_by() {
         None => Ok(hands),
-        Some(host) => Err(ErrorShape::invalid(format!(
+        Some(host) => Err(ErrorPayload::invalid(format!(
             "`{host}` hosts the tools of session `{}` now, on another connection; call \
              tools/attach with `takeOver` to have them back",
             hands.session_id()

@@ -4,27 +4,28 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use zero_core::RunId;
-use zero_session::Mode;
+use zero_session::PermissionMode;
 use zero_session::agent::DIRECT;
-use zero_session::commands::built_in_commands;
-use zero_session::hands::{HandsError, PromptCommand};
 use zero_session::key::SessionKey;
 use zero_session::model::ModelInfo;
-use zero_session::sessions::{OpenSession, SessionError};
+use zero_session::sessions::{OpenSessionOptions, SessionError};
+use zero_session::slash_commands::built_in_commands;
 use zero_session::store::{
-    Most, SessionPatch, SessionQuery, SessionRecord, StoreError, ToolHostPlace,
+    LedgerReadLimit, SessionPatch, SessionQuery, SessionRecord, StoreError, ToolHostLocation,
 };
-use zero_wire::ErrorShape;
-use zero_wire::approvals::Done;
-use zero_wire::method::Scope;
+use zero_session::tool_backend::{PromptCommand, ToolBackendError};
+use zero_wire::ErrorPayload;
+use zero_wire::approvals::Acknowledgement;
+use zero_wire::method::TokenScope;
 use zero_wire::zero_sessions::{
-    ChoicesParams, ChoicesResult, CommandInfo, EventsParams, EventsResult, KeyParams, ListParams,
-    ListResult, OpenParams, SessionInfo, SetParams, SubscribeResult,
+    SessionChoicesParams, SessionChoicesResult, SessionEventsParams, SessionEventsResult,
+    SessionInfo, SessionKeyParams, SessionOpenParams, SessionSetParams, SessionSubscribeResult,
+    SlashCommandInfo, ZeroSessionsListParams, ZeroSessionsListResult,
 };
 
 use super::sessions::{check_model, label_of, model_of};
 use super::{forbidden, refusal, thinking};
-use crate::peer::Peer;
+use crate::authenticated_connection::AuthenticatedConnection;
 
 /// Entries of one answer.
 const EVENTS_MAX: u32 = 1_000;
@@ -33,7 +34,10 @@ const EVENT_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Characters of a title.
 const TITLE_LEN_MAX: usize = 200;
 
-pub(super) async fn open(peer: &Arc<Peer>, params: OpenParams) -> Result<SessionInfo, ErrorShape> {
+pub(super) async fn open(
+    peer: &Arc<AuthenticatedConnection>,
+    params: SessionOpenParams,
+) -> Result<SessionInfo, ErrorPayload> {
     let cwd = params.cwd.as_deref().map(folder).transpose()?;
     let mode = params.mode.as_deref().map(mode).transpose()?;
     check_leave(peer, mode)?;
@@ -49,7 +53,7 @@ pub(super) async fn open(peer: &Arc<Peer>, params: OpenParams) -> Result<Session
         }
         _ => {
             let why = "invalid zero.sessions.open params: give one of sessionKey and label";
-            return Err(ErrorShape::invalid(why));
+            return Err(ErrorPayload::invalid(why));
         }
     };
     if let Some(model) = &params.model {
@@ -72,7 +76,7 @@ pub(super) async fn open(peer: &Arc<Peer>, params: OpenParams) -> Result<Session
     let is_elsewhere = cwd.is_some() && cwd != session.cwd;
     let changes = is_elsewhere || mode.is_some() || is_named || params.reset;
     if changes {
-        let wanted = OpenSession {
+        let wanted = OpenSessionOptions {
             key: Some(key.to_string()),
             label: None,
             owner: peer.owner().to_owned(),
@@ -94,55 +98,68 @@ pub(super) async fn open(peer: &Arc<Peer>, params: OpenParams) -> Result<Session
 
 /// A folder of this machine has to be within reach, before anything is made for it; one of a client
 /// that hosts the tools is the client's business.
-async fn check_reach(peer: &Peer, key: &SessionKey, cwd: &Path) -> Result<(), ErrorShape> {
+async fn check_reach(
+    peer: &AuthenticatedConnection,
+    key: &SessionKey,
+    cwd: &Path,
+) -> Result<(), ErrorPayload> {
     let Err(out) = peer.reach().check_written(cwd) else { return Ok(()) };
     match peer.find(key).await?.map(|session| session.tool_host) {
-        Some(ToolHostPlace::Client { .. }) => Ok(()),
-        _ => Err(refusal(HandsError::from(out).into())),
+        Some(ToolHostLocation::Client { .. }) => Ok(()),
+        _ => Err(refusal(ToolBackendError::from(out).into())),
     }
 }
 
-fn folder(text: &str) -> Result<PathBuf, ErrorShape> {
+fn folder(text: &str) -> Result<PathBuf, ErrorPayload> {
     let path = PathBuf::from(text);
     if !path.is_absolute() || text.contains('\0') {
         let why = format!("cwd has to be an absolute path, not `{}`", super::shortened(text));
-        return Err(ErrorShape::invalid(why));
+        return Err(ErrorPayload::invalid(why));
     }
     Ok(path)
 }
 
 /// A mode in which less is asked is an answer to what would be asked.
-fn check_leave(peer: &Peer, mode: Option<Mode>) -> Result<(), ErrorShape> {
+fn check_leave(
+    peer: &AuthenticatedConnection,
+    mode: Option<PermissionMode>,
+) -> Result<(), ErrorPayload> {
     match mode {
-        Some(mode) if mode.accepts_edits() && !peer.may(Scope::Approvals) => {
-            Err(forbidden(&format!("mode {mode}"), Scope::Approvals))
+        Some(mode) if mode.accepts_edits() && !peer.may(TokenScope::Approvals) => {
+            Err(forbidden(&format!("mode {mode}"), TokenScope::Approvals))
         }
         _ => Ok(()),
     }
 }
 
-fn mode(word: &str) -> Result<Mode, ErrorShape> {
-    let found = Mode::ALL.into_iter().find(|mode| mode.as_str() == word);
+fn mode(word: &str) -> Result<PermissionMode, ErrorPayload> {
+    let found = PermissionMode::ALL.into_iter().find(|mode| mode.as_str() == word);
     found.ok_or_else(|| {
-        let known = Mode::ALL.map(Mode::as_str).join(", ");
+        let known = PermissionMode::ALL.map(PermissionMode::as_str).join(", ");
         let word = super::shortened(word);
-        ErrorShape::invalid(format!("there is no mode `{word}`; the modes are {known}"))
+        ErrorPayload::invalid(format!("there is no mode `{word}`; the modes are {known}"))
     })
 }
 
-pub(super) async fn show(peer: &Arc<Peer>, params: KeyParams) -> Result<SessionInfo, ErrorShape> {
+pub(super) async fn show(
+    peer: &Arc<AuthenticatedConnection>,
+    params: SessionKeyParams,
+) -> Result<SessionInfo, ErrorPayload> {
     let session = peer.session(&peer.key(&params.session_key, None)?).await?;
     let last = last_seq(peer, &session).await?;
     Ok(info(peer, session, last))
 }
 
 /// Number of the newest entry; 0 in an empty ledger.
-async fn last_seq(peer: &Peer, session: &SessionRecord) -> Result<u64, ErrorShape> {
+async fn last_seq(
+    peer: &AuthenticatedConnection,
+    session: &SessionRecord,
+) -> Result<u64, ErrorPayload> {
     let last = peer.sessions().store().last_seq(&session.id).await;
     last.map_err(|error| refusal(error.into()))
 }
 
-fn info(peer: &Peer, session: SessionRecord, last_seq: u64) -> SessionInfo {
+fn info(peer: &AuthenticatedConnection, session: SessionRecord, last_seq: u64) -> SessionInfo {
     let sessions = peer.sessions();
     let model = model_of(sessions, &session);
     let runs = sessions.active().into_iter().filter(|(id, _)| *id == session.id);
@@ -159,8 +176,8 @@ fn info(peer: &Peer, session: SessionRecord, last_seq: u64) -> SessionInfo {
         thinking: session.thinking,
         cwd: session.cwd.map(|cwd| cwd.display().to_string()),
         tool_host: match session.tool_host {
-            ToolHostPlace::Gateway => None,
-            ToolHostPlace::Client { name } => Some(name),
+            ToolHostLocation::Gateway => None,
+            ToolHostLocation::Client { name } => Some(name),
         },
         created_ms: session.created_ms,
         updated_ms: session.updated_ms,
@@ -171,7 +188,10 @@ fn info(peer: &Peer, session: SessionRecord, last_seq: u64) -> SessionInfo {
     }
 }
 
-pub(super) async fn list(peer: &Arc<Peer>, params: ListParams) -> Result<ListResult, ErrorShape> {
+pub(super) async fn list(
+    peer: &Arc<AuthenticatedConnection>,
+    params: ZeroSessionsListParams,
+) -> Result<ZeroSessionsListResult, ErrorPayload> {
     let usize_of = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
     let offset = params.offset.unwrap_or(0);
     let query = SessionQuery {
@@ -193,44 +213,50 @@ pub(super) async fn list(peer: &Arc<Peer>, params: ListParams) -> Result<ListRes
             Err(error) => return Err(refusal(error.into())),
         }
     }
-    Ok(ListResult { sessions, next_offset: has_more.then_some(next) })
+    Ok(ZeroSessionsListResult { sessions, next_offset: has_more.then_some(next) })
 }
 
 pub(super) async fn subscribe(
-    peer: &Arc<Peer>,
-    params: KeyParams,
-) -> Result<SubscribeResult, ErrorShape> {
+    peer: &Arc<AuthenticatedConnection>,
+    params: SessionKeyParams,
+) -> Result<SessionSubscribeResult, ErrorPayload> {
     let session = peer.session(&peer.key(&params.session_key, None)?).await?;
     let last_seq = peer.watch(&session).await?;
-    Ok(SubscribeResult { session_key: session.key.into(), last_seq })
+    Ok(SessionSubscribeResult { session_key: session.key.into(), last_seq })
 }
 
-pub(super) async fn unsubscribe(peer: &Arc<Peer>, params: KeyParams) -> Result<Done, ErrorShape> {
+pub(super) async fn unsubscribe(
+    peer: &Arc<AuthenticatedConnection>,
+    params: SessionKeyParams,
+) -> Result<Acknowledgement, ErrorPayload> {
     let key = peer.key(&params.session_key, None)?;
     if let Some(session) = peer.find(&key).await? {
         peer.forget(&session.id).await;
     }
-    Ok(Done { ok: true })
+    Ok(Acknowledgement { ok: true })
 }
 
 pub(super) async fn events(
-    peer: &Arc<Peer>,
-    params: EventsParams,
-) -> Result<EventsResult, ErrorShape> {
+    peer: &Arc<AuthenticatedConnection>,
+    params: SessionEventsParams,
+) -> Result<SessionEventsResult, ErrorPayload> {
     let session = peer.session(&peer.key(&params.session_key, None)?).await?;
     let most = params.limit.unwrap_or(EVENTS_MAX).clamp(1, EVENTS_MAX) as usize;
     let store = peer.sessions().store();
-    let most = Most { entries: most, bytes: EVENT_BYTES_MAX };
+    let most = LedgerReadLimit { entries: most, bytes: EVENT_BYTES_MAX };
     let events = store.events(&session.id, params.after, most).await;
     let events = events.map_err(|error| refusal(error.into()))?;
     let has_more = match events.last() {
         Some(last) => last.seq < last_seq(peer, &session).await?,
         None => false,
     };
-    Ok(EventsResult { events, has_more })
+    Ok(SessionEventsResult { events, has_more })
 }
 
-pub(super) async fn set(peer: &Arc<Peer>, params: SetParams) -> Result<SessionInfo, ErrorShape> {
+pub(super) async fn set(
+    peer: &Arc<AuthenticatedConnection>,
+    params: SessionSetParams,
+) -> Result<SessionInfo, ErrorPayload> {
     let key = peer.key(&params.session_key, None)?;
     let patch = changes(params)?;
     check_leave(peer, patch.mode.flatten())?;
@@ -246,7 +272,7 @@ pub(super) async fn set(peer: &Arc<Peer>, params: SetParams) -> Result<SessionIn
 }
 
 /// What a client wants to be different; an empty text clears a field.
-fn changes(params: SetParams) -> Result<SessionPatch, ErrorShape> {
+fn changes(params: SessionSetParams) -> Result<SessionPatch, ErrorPayload> {
     let said = |text: String| Some(text).filter(|text| !text.trim().is_empty());
     let level = |word: String| thinking(&word).map(|level| level.word().to_owned());
     Ok(SessionPatch {
@@ -260,19 +286,19 @@ fn changes(params: SetParams) -> Result<SessionPatch, ErrorShape> {
     })
 }
 
-fn title_of(title: String) -> Result<String, ErrorShape> {
+fn title_of(title: String) -> Result<String, ErrorPayload> {
     let title = title.trim();
     if title.chars().count() > TITLE_LEN_MAX || title.chars().any(char::is_control) {
         let why = format!("a title has at most {TITLE_LEN_MAX} characters and no line breaks");
-        return Err(ErrorShape::invalid(why));
+        return Err(ErrorPayload::invalid(why));
     }
     Ok(title.to_owned())
 }
 
 pub(super) async fn choices(
-    peer: &Arc<Peer>,
-    params: ChoicesParams,
-) -> Result<ChoicesResult, ErrorShape> {
+    peer: &Arc<AuthenticatedConnection>,
+    params: SessionChoicesParams,
+) -> Result<SessionChoicesResult, ErrorPayload> {
     let sessions = peer.sessions();
     let commands = match &params.session_key {
         Some(written) => {
@@ -281,17 +307,17 @@ pub(super) async fn choices(
         }
         None => built_in_commands(),
     };
-    let command = |command: PromptCommand| CommandInfo {
+    let command = |command: PromptCommand| SlashCommandInfo {
         name: command.name,
         description: command.description,
         argument_hint: command.argument_hint,
     };
-    Ok(ChoicesResult {
+    Ok(SessionChoicesResult {
         agents: sessions.agents().list().map(|agent| agent.id.clone()).collect(),
         default_agent: sessions.agents().default_id().to_owned(),
         models: sessions.models().names().map(str::to_owned).collect(),
         default_model: sessions.models().default_name().map(str::to_owned),
-        modes: Mode::ALL.map(|mode| mode.as_str().to_owned()).to_vec(),
+        modes: PermissionMode::ALL.map(|mode| mode.as_str().to_owned()).to_vec(),
         commands: commands.into_iter().map(command).collect(),
     })
 }
@@ -311,21 +337,22 @@ mod tests {
 
     #[test]
     fn an_empty_text_clears_a_field() {
-        let params = SetParams {
+        let params = SessionSetParams {
             session_key: "main".to_owned(),
             mode: Some("plan".to_owned()),
             label: Some(String::new()),
             title: Some(" Fix it ".to_owned()),
-            ..SetParams::default()
+            ..SessionSetParams::default()
         };
         let expected = SessionPatch {
-            mode: Some(Some(Mode::Plan)),
+            mode: Some(Some(PermissionMode::Plan)),
             label: Some(None),
             title: Some(Some("Fix it".to_owned())),
             ..SessionPatch::default()
         };
         assert_eq!(changes(params).unwrap(), expected);
-        let params = SetParams { mode: Some("yolo".to_owned()), ..SetParams::default() };
+        let params =
+            SessionSetParams { mode: Some("yolo".to_owned()), ..SessionSetParams::default() };
         let message = "there is no mode `yolo`; the modes are ask, accept-edits, plan, auto";
         assert_eq!(changes(params).unwrap_err().message, message);
     }

@@ -4,22 +4,22 @@ use serde_json::json;
 use zero_gateway::Principal;
 use zero_wire::approvals::{ExecApprovalGet, ExecApprovalResolve};
 use zero_wire::chat::{ChatHistory, ChatSend};
-use zero_wire::method::Scope;
+use zero_wire::method::TokenScope;
 use zero_wire::tools::ToolsResult;
 use zero_wire::zero_sessions::{ZeroApprovalsList, ZeroSessionsSubscribe};
 
-use crate::lab::{Desk, Lab};
 use crate::remote_tools::{asked, host, say};
+use crate::test_gateway::{TestClient, TestGateway};
 
 const CAPS: &[&str] = &["exec-approvals", "tool-events", "zero-events"];
 
 fn phone_of(owner: Option<&str>) -> Principal {
     let owner = owner.map(str::to_owned);
-    Principal { owner, ..Principal::new("phone", vec![Scope::Approvals]) }
+    Principal { owner, ..Principal::new("phone", vec![TokenScope::Approvals]) }
 }
 
 /// Has the host do the same until the gateway asks whether that may go on.
-async fn repeat(host: &mut Desk) {
+async fn repeat(host: &mut TestClient) {
     for _ in 0..3 {
         let call = asked(host).await;
         let result = json!({
@@ -32,11 +32,11 @@ async fn repeat(host: &mut Desk) {
 
 #[tokio::test]
 async fn it_hears_and_answers_the_questions_of_its_owner_and_nothing_else() {
-    let lab = Lab::start(&["Psst look:a", "look:a", "look:a", "look:a", "Seen"]).await;
+    let lab = TestGateway::start(&["Psst look:a", "look:a", "look:a", "look:a", "Seen"]).await;
     let mut phone = lab.connect_as(phone_of(Some("ann")), CAPS).await;
     let mut other = lab.connect_as(phone_of(None), CAPS).await;
     let mut host = host(&lab).await;
-    let mut ann = lab.connect("ann", &[Scope::Write], &[]).await;
+    let mut ann = lab.connect("ann", &[TokenScope::Write], &[]).await;
     ann.ask::<ChatSend>(say("run-1")).await;
     repeat(&mut host).await;
     // The very first thing it hears is the question.
@@ -74,14 +74,15 @@ async fn it_hears_and_answers_the_questions_of_its_owner_and_nothing_else() {
 
 #[tokio::test]
 async fn who_comes_late_hears_what_still_waits() {
-    let lab = Lab::start(&["look:a", "look:a", "look:a", "look:a", "Seen"]).await;
+    let lab = TestGateway::start(&["look:a", "look:a", "look:a", "look:a", "Seen"]).await;
     let mut host = host(&lab).await;
-    let mut ann = lab.connect("ann", &[Scope::Write, Scope::Approvals], &["exec-approvals"]).await;
+    let mut ann =
+        lab.connect("ann", &[TokenScope::Write, TokenScope::Approvals], &["exec-approvals"]).await;
     ann.ask::<ChatSend>(say("run-1")).await;
     repeat(&mut host).await;
     ann.until(|event, _| event == "exec.approval.requested").await;
     let mut phone = lab.connect_as(phone_of(Some("ann")), CAPS).await;
     assert_eq!(phone.next().await.event, "exec.approval.requested");
-    let root = lab.connect("root", &[Scope::Admin], &[]).await;
+    let root = lab.connect("root", &[TokenScope::Admin], &[]).await;
     assert_eq!(root.ask::<ZeroApprovalsList>(json!({})).await.approvals.len(), 1);
 }

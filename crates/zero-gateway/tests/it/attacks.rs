@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use serde_json::json;
-use zero_gateway::{AuthConfig, Gateway, Plaintext, ServeError, Tls};
-use zero_wire::method::Scope;
+use zero_gateway::{AuthConfig, Gateway, GatewayServeError, PlaintextPolicy, TlsIdentity};
+use zero_wire::method::TokenScope;
 
-use crate::rig::{self, ADMIN, READER, Rig, connect_params, elsewhere, someone};
+use crate::raw_gateway::{self, ADMIN, READER, RawGateway, connect_params, elsewhere, someone};
 use crate::tls::certificate;
 
 fn upgrade(target: &str, headers: &str) -> String {
@@ -18,7 +18,7 @@ fn upgrade(target: &str, headers: &str) -> String {
 
 #[tokio::test]
 async fn a_foreign_page_or_name_never_gets_a_websocket() {
-    let rig = Rig::start().await;
+    let rig = RawGateway::start().await;
     let rows = [
         ("Host: localhost\r\n", 101),
         ("Host: 127.0.0.1:18789\r\n", 101),
@@ -46,11 +46,11 @@ async fn a_foreign_page_or_name_never_gets_a_websocket() {
 
 #[tokio::test]
 async fn a_token_in_the_url_is_not_read() {
-    let rig = Rig::start().await;
+    let rig = RawGateway::start().await;
     let stream = rig.tcp().await;
     let url = format!("ws://localhost/?token={ADMIN}&auth={ADMIN}");
     let (websocket, _) = tokio_tungstenite::client_async(url, stream).await.unwrap();
-    let mut client = rig::Client { websocket, challenge: json!(null) };
+    let mut client = raw_gateway::RawClient { websocket, challenge: json!(null) };
     assert_eq!(client.next().await["event"], "connect.challenge");
     let mut params = connect_params("");
     params["auth"] = json!({});
@@ -60,7 +60,7 @@ async fn a_token_in_the_url_is_not_read() {
 
 #[tokio::test]
 async fn no_answer_repeats_a_secret() {
-    let rig = Rig::start().await;
+    let rig = RawGateway::start().await;
     let almost = format!("{ADMIN}x");
     let mut client = rig.client().await;
     let answer = client.connect(connect_params(&almost)).await.to_string();
@@ -73,7 +73,7 @@ async fn no_answer_repeats_a_secret() {
 
 #[tokio::test]
 async fn scopes_are_those_of_the_token() {
-    let rig = Rig::start().await;
+    let rig = RawGateway::start().await;
     let check = async |asked: &[&str], expected: &[&str]| {
         let mut client = rig.client().await;
         let mut params = connect_params(READER);
@@ -88,7 +88,10 @@ async fn scopes_are_those_of_the_token() {
 }
 
 /// Tries until one is not looked at; gives how many were and what it was told then.
-async fn guess_until_locked(rig: &Rig, auth: serde_json::Value) -> (usize, serde_json::Value) {
+async fn guess_until_locked(
+    rig: &RawGateway,
+    auth: serde_json::Value,
+) -> (usize, serde_json::Value) {
     for tried in 0..50 {
         let mut client = rig.client().await;
         let mut params = connect_params("");
@@ -113,7 +116,7 @@ async fn guessing_ends_on_this_machine_too_whatever_comes_along() {
         json!({"password": "guess", "deviceToken": "bogus", "bootstrapToken": "bogus"}),
     ];
     for auth in bogus {
-        let rig = Rig::start().await;
+        let rig = RawGateway::start().await;
         let (tried, locked) = guess_until_locked(&rig, auth.clone()).await;
         assert_eq!(tried, 10, "{auth}");
         let wait = locked["error"]["retryAfterMs"].as_u64().unwrap();
@@ -128,7 +131,7 @@ async fn guessing_ends_on_this_machine_too_whatever_comes_along() {
 
 #[tokio::test]
 async fn a_lock_ends_and_hurts_nobody_who_is_in() {
-    let rig = Rig::with(|config| {
+    let rig = RawGateway::with(|config| {
         config.limits.tries.short_lock = Duration::from_millis(300);
     })
     .await;
@@ -142,7 +145,7 @@ async fn a_lock_ends_and_hurts_nobody_who_is_in() {
 
 #[tokio::test]
 async fn failed_tries_are_answered_ever_more_slowly() {
-    let rig = Rig::with(|config| {
+    let rig = RawGateway::with(|config| {
         config.limits.tries.delay_first = Duration::from_millis(40);
         config.limits.tries.delay_max = Duration::from_millis(160);
     })
@@ -159,31 +162,35 @@ async fn failed_tries_are_answered_ever_more_slowly() {
 
 #[tokio::test]
 async fn no_gateway_is_reached_from_elsewhere_without_a_token_and_tls() {
-    let check = async |auth: AuthConfig, tls: Option<Tls>, plaintext: Plaintext, expected: &str| {
-        let mut config = rig::config().await;
+    let check = async |auth: AuthConfig,
+                       tls: Option<TlsIdentity>,
+                       plaintext: PlaintextPolicy,
+                       expected: &str| {
+        let mut config = raw_gateway::config().await;
         config.auth = auth;
         let said = match Gateway::new(config).listen(elsewhere(), tls, plaintext).await {
             Ok(_) => "listens",
-            Err(ServeError::NoAuth(_)) => "no auth",
-            Err(ServeError::NoTls(_)) => "no TLS",
-            Err(ServeError::Bind { .. }) => "cannot bind",
+            Err(GatewayServeError::NoAuth(_)) => "no auth",
+            Err(GatewayServeError::NoTls(_)) => "no TLS",
+            Err(GatewayServeError::Bind { .. }) => "cannot bind",
         };
         assert_eq!(said, expected);
     };
-    let anybody = || AuthConfig::anybody(someone("local", &[Scope::Admin]));
-    let token = || AuthConfig::nobody().with_token(ADMIN, someone("a", &[Scope::Admin])).unwrap();
+    let anybody = || AuthConfig::anybody(someone("local", &[TokenScope::Admin]));
+    let token =
+        || AuthConfig::nobody().with_token(ADMIN, someone("a", &[TokenScope::Admin])).unwrap();
     let tls = || Some(certificate().0);
-    check(anybody(), None, Plaintext::ThisMachine, "no auth").await;
-    check(anybody(), tls(), Plaintext::Anywhere, "no auth").await;
-    check(token(), None, Plaintext::ThisMachine, "no TLS").await;
-    check(token(), None, Plaintext::Anywhere, "listens").await;
-    check(token(), tls(), Plaintext::ThisMachine, "listens").await;
+    check(anybody(), None, PlaintextPolicy::ThisMachine, "no auth").await;
+    check(anybody(), tls(), PlaintextPolicy::Anywhere, "no auth").await;
+    check(token(), None, PlaintextPolicy::ThisMachine, "no TLS").await;
+    check(token(), None, PlaintextPolicy::Anywhere, "listens").await;
+    check(token(), tls(), PlaintextPolicy::ThisMachine, "listens").await;
 }
 
 #[tokio::test]
 async fn without_tokens_whoever_is_here_is_who_was_said() {
-    let rig = Rig::with(|config| {
-        config.auth = AuthConfig::anybody(someone("local", &[Scope::Write]));
+    let rig = RawGateway::with(|config| {
+        config.auth = AuthConfig::anybody(someone("local", &[TokenScope::Write]));
     })
     .await;
     let mut client = rig.client().await;
@@ -195,7 +202,7 @@ async fn without_tokens_whoever_is_here_is_who_was_said() {
 
 #[tokio::test]
 async fn what_it_says_over_http() {
-    let rig = Rig::start().await;
+    let rig = RawGateway::start().await;
     let get = async |path: &str| {
         let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
         rig.http(&request).await

@@ -11,9 +11,9 @@ use tokio::net::TcpStream;
 use zero_wire::device::{ChallengeContext, DeviceKey};
 use zero_wire::handshake::ConnectParams;
 
-use crate::bridge_frames::{Frames, recording};
-use crate::bridge_rig::{FOLDER, TOKEN, bridge_rig};
-use crate::rig::{Arrival, Client, PATIENCE};
+use crate::bridge_frames::{FrameLog, recording};
+use crate::bridge_gateway::{FOLDER, TOKEN, bridge_rig};
+use crate::raw_gateway::{PATIENCE, RawArrival, RawClient};
 
 #[tokio::test]
 async fn a_new_session_and_a_prompt() {
@@ -59,10 +59,10 @@ async fn sessions_are_listed_loaded_and_reset() {
 async fn replay(text: &str) {
     let recorded = recording(text);
     let rig = bridge_rig(&recorded).await;
-    let client = Client::over(rig.gateway.tcp().await).await;
-    let mut replay = Replay { client, folder: rig.folder(), heard: Frames::default() };
+    let client = RawClient::over(rig.gateway.tcp().await).await;
+    let mut replay = BridgeReplay { client, folder: rig.folder(), heard: FrameLog::default() };
     replay.heard.add(replay.client.challenge.clone());
-    let mut expected = Frames::default();
+    let mut expected = FrameLog::default();
     for line in recorded {
         if line.is_from_gateway {
             expected.add(line.frame);
@@ -78,24 +78,24 @@ async fn replay(text: &str) {
     replay.heard.counts_are_without_gaps();
 }
 
-struct Replay {
-    client: Client<TcpStream>,
+struct BridgeReplay {
+    client: RawClient<TcpStream>,
     /// Where the session really works.
     folder: String,
-    heard: Frames,
+    heard: FrameLog,
 }
 
-impl Replay {
+impl BridgeReplay {
     /// Hears until all of this was heard.
-    async fn hear(&mut self, expected: &Frames) {
+    async fn hear(&mut self, expected: &FrameLog) {
         let hearing = async {
             while !self.heard.has_all_of(expected) {
                 match self.client.arrival().await {
-                    Arrival::Frame(frame) => {
+                    RawArrival::Frame(frame) => {
                         let text = frame.to_string().replace(&self.folder, FOLDER);
                         self.heard.add(serde_json::from_str(&text).unwrap());
                     }
-                    Arrival::Closed(code, reason) => panic!("closed {code} {reason:?}"),
+                    RawArrival::Closed(code, reason) => panic!("closed {code} {reason:?}"),
                 }
             }
         };

@@ -19,12 +19,12 @@ const TIMES: [&str; 9] = [
 const NAMES: [&str; 3] = ["call_", "ask_", "sess_"];
 
 /// A line of a recording.
-pub(crate) struct Line {
+pub(crate) struct RecordedFrame {
     pub(crate) is_from_gateway: bool,
     pub(crate) frame: Value,
 }
 
-pub(crate) fn recording(text: &str) -> Vec<Line> {
+pub(crate) fn recording(text: &str) -> Vec<RecordedFrame> {
     let line = |line: &str| {
         let mut line: Value = serde_json::from_str(line).unwrap();
         let is_from_gateway = match line["from"].as_str() {
@@ -32,16 +32,16 @@ pub(crate) fn recording(text: &str) -> Vec<Line> {
             Some("client") => false,
             other => panic!("{other:?} speaks"),
         };
-        Line { is_from_gateway, frame: line["frame"].take() }
+        RecordedFrame { is_from_gateway, frame: line["frame"].take() }
     };
-    let lines: Vec<Line> = text.lines().map(line).collect();
+    let lines: Vec<RecordedFrame> = text.lines().map(line).collect();
     assert!(lines.len() > 10, "there is hardly anything in the recording");
     lines
 }
 
 /// What a gateway said so far.
 #[derive(Default)]
-pub(crate) struct Frames {
+pub(crate) struct FrameLog {
     events: Vec<Value>,
     responses: Vec<Value>,
     /// Whether a prompt waits depends on how fast the one before it ends.
@@ -54,7 +54,7 @@ pub(crate) struct Frames {
     counts: Vec<(u64, Option<(String, u64)>)>,
 }
 
-impl Frames {
+impl FrameLog {
     /// Adds a frame.
     pub(crate) fn add(&mut self, mut frame: Value) {
         if frame["event"] == "tick" {
@@ -221,7 +221,7 @@ mod tests {
     #[track_caller]
     fn check(from: &str, to: &str, is_same: bool) {
         let frames = |text: &str| {
-            let mut frames = Frames::default();
+            let mut frames = FrameLog::default();
             frames.add(serde_json::from_str(text).unwrap());
             frames
         };

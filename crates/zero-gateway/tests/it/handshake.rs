@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use tokio_tungstenite::tungstenite::Message;
 
-use crate::rig::{ADMIN, PASSWORD, READER, Rig, connect_params};
+use crate::raw_gateway::{ADMIN, PASSWORD, READER, RawGateway, connect_params};
 
 #[tokio::test]
 async fn a_client_with_a_token_is_greeted() {
-    let rig = Rig::start().await;
+    let rig = RawGateway::start().await;
     let mut client = rig.client().await;
     assert!(client.challenge.get("seq").is_none());
     assert_eq!(client.challenge["payload"]["nonce"].as_str().unwrap().len(), 36);
@@ -85,7 +85,7 @@ async fn a_client_with_a_token_is_greeted() {
 }
 
 /// What `connect` gives with some parameters changed: the granted scopes, or the error and close.
-async fn outcome(rig: &Rig, change: Value) -> String {
+async fn outcome(rig: &RawGateway, change: Value) -> String {
     let mut client = rig.client().await;
     let mut params = connect_params(ADMIN);
     for (name, value) in change.as_object().unwrap() {
@@ -107,7 +107,7 @@ async fn outcome(rig: &Rig, change: Value) -> String {
 
 #[tokio::test]
 async fn what_is_agreed() {
-    let rig = Rig::start().await;
+    let rig = RawGateway::start().await;
     let rows = [
         (json!({}), r#"4 ["operator.admin"]"#),
         (json!({"scopes": null}), r#"4 ["operator.admin"]"#),
@@ -144,7 +144,7 @@ async fn what_is_agreed() {
 
 #[tokio::test]
 async fn refusals_have_their_details() {
-    let rig = Rig::start().await;
+    let rig = RawGateway::start().await;
     let mut client = rig.client().await;
     let answer = client.connect(connect_params("wrong")).await;
     assert_eq!(
@@ -176,7 +176,7 @@ async fn refusals_have_their_details() {
 
 #[tokio::test]
 async fn what_is_no_connect_ends_the_connection() {
-    let rig = Rig::start().await;
+    let rig = RawGateway::start().await;
     let rows = [
         (Message::text("hello"), 1000, ""),
         (Message::text(""), 1000, ""),
@@ -206,7 +206,7 @@ async fn what_is_no_connect_ends_the_connection() {
 
 #[tokio::test]
 async fn bad_input_after_the_greeting_costs_nothing_but_an_answer() {
-    let rig = Rig::start().await;
+    let rig = RawGateway::start().await;
     let mut client = rig.greeted(ADMIN).await;
     client.text("not json").await;
     client.say(Message::binary(vec![1, 2, 3])).await;
@@ -225,9 +225,9 @@ async fn bad_input_after_the_greeting_costs_nothing_but_an_answer() {
     client.health().await;
 }
 
-struct Device(Ed25519KeyPair);
+struct TestDevice(Ed25519KeyPair);
 
-impl Device {
+impl TestDevice {
     fn new() -> Self {
         Self(Ed25519KeyPair::from_seed_unchecked(&[7; 32]).unwrap())
     }
@@ -249,8 +249,8 @@ impl Device {
 
 #[tokio::test]
 async fn a_device_need_not_be_shown_but_must_be_right() {
-    let rig = Rig::start().await;
-    let device = Device::new();
+    let rig = RawGateway::start().await;
+    let device = TestDevice::new();
     let check = async |nonce: Option<&str>, token: &str, expected: &str| {
         let mut client = rig.client().await;
         let challenge = client.challenge["payload"].take();
@@ -277,13 +277,13 @@ async fn a_device_need_not_be_shown_but_must_be_right() {
 
 #[tokio::test]
 async fn a_device_alone_opens_nothing() {
-    let rig = Rig::start().await;
+    let rig = RawGateway::start().await;
     let mut client = rig.client().await;
     let challenge = client.challenge["payload"].take();
     let mut params = connect_params(ADMIN);
     params.as_object_mut().unwrap().remove("auth");
     let (nonce, ts) = (challenge["nonce"].as_str().unwrap(), challenge["ts"].as_i64().unwrap());
-    params["device"] = Device::new().proof(nonce, ts, "");
+    params["device"] = TestDevice::new().proof(nonce, ts, "");
     let answer = client.connect(params).await;
     assert_eq!(answer["error"]["details"]["code"], "AUTH_TOKEN_MISSING");
 }

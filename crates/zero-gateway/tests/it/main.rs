@@ -4,17 +4,17 @@
 
 mod approvers;
 mod attacks;
-mod bounds;
 mod bridge;
 mod bridge_frames;
-mod bridge_rig;
+mod bridge_gateway;
+mod connection_lifecycle;
 mod handshake;
-mod lab;
-mod life;
-mod own_client;
-mod reads;
+mod limits;
+mod native_client;
+mod null_store;
+mod raw_gateway;
+mod read_limiter;
 mod remote_tools;
-mod rig;
-mod store;
-mod talk;
+mod session_runs;
+mod test_gateway;
 mod tls;

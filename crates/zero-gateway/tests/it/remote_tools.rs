@@ -1,24 +1,24 @@
 //! A client hosts the tools of a session, does what it is asked, or vanishes.
 
 use serde_json::{Value, json};
-use zero_session::store::ToolHostPlace;
+use zero_session::store::ToolHostLocation;
 use zero_wire::chat::ChatSend;
-use zero_wire::method::Scope;
+use zero_wire::method::TokenScope;
 use zero_wire::tools::{ToolsAttach, ToolsOffer, ToolsResult};
 use zero_wire::zero_sessions::{ZeroSessionsChoices, ZeroSessionsOpen};
 
-use crate::lab::{Desk, Lab};
+use crate::test_gateway::{TestClient, TestGateway};
 
 /// A host of the main session, and how its answers to terms are written.
-pub(crate) async fn host(lab: &Lab) -> Desk {
-    let host = lab.connect("ann", &[Scope::Write], &["zero-events"]).await;
+pub(crate) async fn host(lab: &TestGateway) -> TestClient {
+    let host = lab.connect("ann", &[TokenScope::Write], &["zero-events"]).await;
     host.ask::<ZeroSessionsOpen>(json!({"sessionKey": "main"})).await;
     let terms = host.ask::<ToolsAttach>(json!({"sessionKey": "main", "host": "laptop"})).await;
     offer(&host, &terms.dialect).await;
     host
 }
 
-async fn offer(host: &Desk, dialect: &str) {
+async fn offer(host: &TestClient, dialect: &str) {
     host.ask::<ToolsOffer>(json!({
         "sessionKey": "main", "dialect": dialect, "cwd": "/w", "system": "linux",
         "tools": [{
@@ -31,7 +31,7 @@ async fn offer(host: &Desk, dialect: &str) {
 }
 
 /// Waits until the host is asked for a call; offers the tools in whatever dialect is wanted.
-pub(crate) async fn asked(host: &mut Desk) -> Value {
+pub(crate) async fn asked(host: &mut TestClient) -> Value {
     loop {
         let event = host.next().await;
         let payload = event.payload.unwrap_or_default();
@@ -49,7 +49,7 @@ pub(crate) fn say(run: &str) -> Value {
 
 #[tokio::test]
 async fn the_commands_of_a_host_can_be_chosen() {
-    let lab = Lab::start(&[]).await;
+    let lab = TestGateway::start(&[]).await;
     let host = host(&lab).await;
     let names = async |params: Value| {
         let choices = host.ask::<ZeroSessionsChoices>(params).await;
@@ -63,9 +63,9 @@ async fn the_commands_of_a_host_can_be_chosen() {
 
 #[tokio::test]
 async fn a_client_does_the_work_and_the_run_goes_on() {
-    let lab = Lab::start(&["Looking look:a", "Seen"]).await;
+    let lab = TestGateway::start(&["Looking look:a", "Seen"]).await;
     let mut host = host(&lab).await;
-    let mut ann = lab.connect("ann", &[Scope::Write], &["tool-events"]).await;
+    let mut ann = lab.connect("ann", &[TokenScope::Write], &["tool-events"]).await;
     ann.ask::<ChatSend>(say("run-1")).await;
     let call = asked(&mut host).await;
     assert_eq!((&call["toolName"], &call["input"]), (&json!("look"), &json!({"path": "a"})));
@@ -93,9 +93,9 @@ async fn a_client_does_the_work_and_the_run_goes_on() {
 
 #[tokio::test]
 async fn a_host_that_vanishes_in_mid_call_fails_the_call_and_not_the_session() {
-    let lab = Lab::start(&["look:a", "It is gone", "never"]).await;
+    let lab = TestGateway::start(&["look:a", "It is gone", "never"]).await;
     let mut host = host(&lab).await;
-    let mut ann = lab.connect("ann", &[Scope::Write], &["tool-events"]).await;
+    let mut ann = lab.connect("ann", &[TokenScope::Write], &["tool-events"]).await;
     ann.ask::<ChatSend>(say("run-1")).await;
     asked(&mut host).await;
     host.client.close().await;
@@ -110,7 +110,7 @@ async fn a_host_that_vanishes_in_mid_call_fails_the_call_and_not_the_session() {
     // The gateway never takes the host's place.
     let key = lab.sessions.key("main").unwrap();
     let record = lab.sessions.get(&key).await.unwrap().unwrap();
-    assert_eq!(record.tool_host, ToolHostPlace::Client { name: "laptop".to_owned() });
+    assert_eq!(record.tool_host, ToolHostLocation::Client { name: "laptop".to_owned() });
     ann.ask::<ChatSend>(say("run-2")).await;
     let heard = ann.until_end().await;
     let last = heard.last().unwrap().payload.as_ref().unwrap();
@@ -122,7 +122,7 @@ async fn a_host_that_vanishes_in_mid_call_fails_the_call_and_not_the_session() {
 
 #[tokio::test]
 async fn nothing_of_an_offer_that_is_wrong_counts() {
-    let lab = Lab::start(&["look:a", "Seen"]).await;
+    let lab = TestGateway::start(&["look:a", "Seen"]).await;
     let mut host = host(&lab).await;
     let tool = |name: &str, schema: Value| {
         json!({
@@ -142,7 +142,7 @@ async fn nothing_of_an_offer_that_is_wrong_counts() {
         assert!(refused.contains(why), "{refused}");
     }
     // What was offered before still holds.
-    let ann = lab.connect("ann", &[Scope::Write], &[]).await;
+    let ann = lab.connect("ann", &[TokenScope::Write], &[]).await;
     ann.ask::<ChatSend>(say("run-1")).await;
     assert_eq!(asked(&mut host).await["toolName"], "look");
 }
@@ -153,16 +153,16 @@ fn attach(host: &str, take_over: bool) -> Value {
 
 #[tokio::test]
 async fn nobody_is_replaced_unawares() {
-    let lab = Lab::start(&["look:a", "It is gone", "look:b", "Seen"]).await;
+    let lab = TestGateway::start(&["look:a", "It is gone", "look:b", "Seen"]).await;
     let mut first = host(&lab).await;
-    let mut ann = lab.connect("ann", &[Scope::Write], &["tool-events"]).await;
+    let mut ann = lab.connect("ann", &[TokenScope::Write], &["tool-events"]).await;
     ann.ask::<ChatSend>(say("run-1")).await;
     let call = asked(&mut first).await;
     // Not by accident, and not by somebody else, whatever they may see.
-    let mut second = lab.connect("ann", &[Scope::Write], &[]).await;
+    let mut second = lab.connect("ann", &[TokenScope::Write], &[]).await;
     let refused = second.refused::<ToolsAttach>(attach("desktop", false)).await;
     assert!(refused.contains("hosted by `laptop`") && refused.contains("takeOver"), "{refused}");
-    let root = lab.connect("root", &[Scope::Admin], &[]).await;
+    let root = lab.connect("root", &[TokenScope::Admin], &[]).await;
     for take_over in [false, true] {
         let refused = root.refused::<ToolsAttach>(attach("server", take_over)).await;
         assert!(refused.contains("that is somebody else"), "{refused}");

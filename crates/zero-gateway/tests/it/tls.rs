@@ -10,20 +10,21 @@ use rustls::{ClientConfig, RootCertStore};
 use sha2::{Digest, Sha256};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_rustls::TlsConnector;
-use zero_gateway::{Tls, TlsError};
+use zero_gateway::{TlsError, TlsIdentity};
 
-use crate::rig::{ADMIN, Client, Rig, connect_params};
+use crate::raw_gateway::{ADMIN, RawClient, RawGateway, connect_params};
 
 /// A certificate that signed itself, and its bytes.
-pub(crate) fn certificate() -> (Tls, CertificateDer<'static>) {
-    let made = Made::new();
-    let tls = Tls::from_pem(made.certificate_pem().as_bytes(), made.key_pem().as_bytes()).unwrap();
+pub(crate) fn certificate() -> (TlsIdentity, CertificateDer<'static>) {
+    let made = TestCertificate::new();
+    let tls = TlsIdentity::from_pem(made.certificate_pem().as_bytes(), made.key_pem().as_bytes())
+        .unwrap();
     (tls, made.0.cert.der().clone())
 }
 
-struct Made(CertifiedKey<KeyPair>);
+struct TestCertificate(CertifiedKey<KeyPair>);
 
-impl Made {
+impl TestCertificate {
     fn new() -> Self {
         Self(rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap())
     }
@@ -47,7 +48,7 @@ async fn with_a_certificate_everything_goes_by_tls() {
     let (tls, certificate) = certificate();
     let digest: String = Sha256::digest(&certificate).iter().map(|b| format!("{b:02x}")).collect();
     assert_eq!(tls.fingerprint(), digest);
-    let rig = Rig::with_tls(Some(tls), |_| {}).await;
+    let rig = RawGateway::with_tls(Some(tls), |_| {}).await;
     let mut roots = RootCertStore::empty();
     roots.add(certificate).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -58,7 +59,7 @@ async fn with_a_certificate_everything_goes_by_tls() {
         .with_no_client_auth();
     let name = ServerName::try_from("localhost").unwrap();
     let stream = TlsConnector::from(Arc::new(config)).connect(name, rig.tcp().await).await.unwrap();
-    let mut client = Client::over(stream).await;
+    let mut client = RawClient::over(stream).await;
     let hello = client.connect(connect_params(ADMIN)).await;
     assert_eq!(hello["payload"]["type"], "hello-ok");
     client.health().await;
@@ -74,7 +75,7 @@ async fn with_a_certificate_everything_goes_by_tls() {
 fn what_is_no_certificate_is_told_so() {
     #[track_caller]
     fn check(certificate: &str, key: &str, expected: &str) {
-        let error = match Tls::from_pem(certificate.as_bytes(), key.as_bytes()) {
+        let error = match TlsIdentity::from_pem(certificate.as_bytes(), key.as_bytes()) {
             Ok(_) => panic!("it was taken"),
             Err(error) => error,
         };
@@ -86,7 +87,7 @@ fn what_is_no_certificate_is_told_so() {
         };
         assert_eq!(kind, expected, "{error}");
     }
-    let (one, other) = (Made::new(), Made::new());
+    let (one, other) = (TestCertificate::new(), TestCertificate::new());
     let (certificate, key) = (one.certificate_pem(), one.key_pem());
     check("", &key, "no certificate");
     check("hello", &key, "no certificate");

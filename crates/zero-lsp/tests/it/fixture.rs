@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use zero_lsp::answer::Position;
+use zero_lsp::response::LspPosition;
 use zero_lsp::{
-    Asker, Bounds, Language, LanguageServers, LanguageServersConfig, Lease, LspError,
-    ServerDefinition, Spot, Text,
+    DocumentPosition, DocumentText, FileLanguage, LanguageServerDefinition, LanguageServerLease,
+    LanguageServerLimits, LanguageServers, LanguageServersConfig, LspClient, LspError,
 };
-use zero_runtime::{HostConfig, ToolHost};
+use zero_runtime::{ToolHost, ToolHostConfig};
 use zero_sandbox::{StateDir, Workspace};
 
 /// Longer than anything takes on a machine that is very busy.
@@ -18,30 +18,30 @@ pub(crate) const LONG: Duration = Duration::from_secs(180);
 
 /// A host and its servers. A server that misbehaves in some way is for files that end in it. The
 /// workspace is trusted unless a file `untrusted` lies in it.
-pub(crate) struct Arena {
+pub(crate) struct LspFixture {
     temp: tempfile::TempDir,
     pub(crate) servers: LanguageServers,
     _host: ToolHost,
 }
 
-impl Arena {
+impl LspFixture {
     pub(crate) fn new(modes: &[&str]) -> Self {
         Self::with(modes, bounds(), |_| {})
     }
 
     pub(crate) fn with(
         modes: &[&str],
-        bounds: Bounds,
-        change: impl Fn(&mut ServerDefinition),
+        bounds: LanguageServerLimits,
+        change: impl Fn(&mut LanguageServerDefinition),
     ) -> Self {
         Self::of_host(modes, bounds, change, |_| {})
     }
 
     pub(crate) fn of_host(
         modes: &[&str],
-        bounds: Bounds,
-        change: impl Fn(&mut ServerDefinition),
-        set_up: impl FnOnce(&mut HostConfig),
+        bounds: LanguageServerLimits,
+        change: impl Fn(&mut LanguageServerDefinition),
+        set_up: impl FnOnce(&mut ToolHostConfig),
     ) -> Self {
         // Not in `/tmp`, where a server would see its own.
         let temp = tempfile::tempdir_in("/var/tmp").unwrap();
@@ -49,7 +49,7 @@ impl Arena {
         let (work, state) = (real.join("work"), real.join("state"));
         std::fs::create_dir(&work).unwrap();
         let workspace = Workspace::open(std::slice::from_ref(&work), None).unwrap();
-        let mut config = HostConfig::new(workspace, StateDir::new(state));
+        let mut config = ToolHostConfig::new(workspace, StateDir::new(state));
         set_up(&mut config);
         // Servers are found where commands find programs.
         let mut variables = config.commands.environment.iter();
@@ -93,7 +93,7 @@ impl Arena {
     }
 
     /// A running server.
-    pub(crate) async fn server(&self, mode: &str) -> Result<Lease, LspError> {
+    pub(crate) async fn server(&self, mode: &str) -> Result<LanguageServerLease, LspError> {
         let path = self.file(mode);
         let server = tokio::time::timeout(LONG, self.servers.for_file(&path, mode)).await;
         Ok(server.expect("it waits for ever")?.0)
@@ -107,32 +107,36 @@ impl Arena {
 
     pub(crate) async fn hover_of(
         &self,
-        server: &Lease,
+        server: &LanguageServerLease,
         mode: &str,
     ) -> Result<Option<String>, LspError> {
         let path = self.file(mode);
-        let text = Text { path: &path, language: mode, text: "text", is_unsaved: false };
+        let text = DocumentText { path: &path, language: mode, text: "text", is_unsaved: false };
         server.tell(text).await?;
-        let asker = Asker::new(server, self.servers.bounds());
-        let spot = Spot { path: &path, position: Position::default() };
+        let asker = LspClient::new(server, self.servers.bounds());
+        let spot = DocumentPosition { path: &path, position: LspPosition::default() };
         tokio::time::timeout(LONG, asker.hover(spot)).await.expect("it waits for ever")
     }
 }
 
 /// Short where a test waits for the end of it, long where it must not come.
-pub(crate) fn bounds() -> Bounds {
-    Bounds { start_max: LONG, answer_max: Duration::from_secs(150), ..Bounds::default() }
+pub(crate) fn bounds() -> LanguageServerLimits {
+    LanguageServerLimits {
+        start_max: LONG,
+        answer_max: Duration::from_secs(150),
+        ..LanguageServerLimits::default()
+    }
 }
 
-fn definition(mode: &str, program: &Path) -> ServerDefinition {
+fn definition(mode: &str, program: &Path) -> LanguageServerDefinition {
     let words = [program.to_str().unwrap(), mode].map(str::to_owned);
-    ServerDefinition {
+    LanguageServerDefinition {
         name: mode.to_owned(),
         commands: vec![words.to_vec()],
-        languages: vec![Language { ending: mode.to_owned(), id: mode.to_owned() }],
+        languages: vec![FileLanguage { ending: mode.to_owned(), id: mode.to_owned() }],
         settings: json!({"a": {"b": [1, 2]}}),
         initialization_options: Value::Null,
-        ..ServerDefinition::default()
+        ..LanguageServerDefinition::default()
     }
 }
 

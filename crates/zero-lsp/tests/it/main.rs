@@ -3,8 +3,8 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 
 mod fixture;
-mod hostile;
-mod life;
+mod hostile_server;
+mod lifecycle;
 
 // Servers are started by this program under another name.
-zero_sandbox::look_at_name_before_main!();
+zero_sandbox::dispatch_helper_before_main!();

@@ -11,9 +11,9 @@
     reason = "a fixture of the interop suite, not part of the product"
 )]
 
-mod browser;
-mod person;
-mod world;
+mod conformance_host;
+mod headless_browser;
+mod simulated_user;
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::world::World;
+use crate::conformance_host::ConformanceHost;
 
 /// The suite gives up on a client after 30 s, and then says less about why.
 const TIME_MAX: Duration = Duration::from_secs(25);
@@ -32,16 +32,16 @@ const CALLS_MAX: usize = 64;
 
 /// What the suite says beside the address.
 #[derive(Default, Deserialize)]
-struct Context {
+struct ScenarioContext {
     #[serde(default, rename = "toolCalls")]
-    calls: Vec<Call>,
+    calls: Vec<ScenarioCall>,
     client_id: Option<String>,
     client_secret: Option<String>,
 }
 
 /// A call that the suite wants.
 #[derive(Deserialize)]
-struct Call {
+struct ScenarioCall {
     name: String,
     arguments: Option<Map<String, Value>>,
 }
@@ -63,9 +63,9 @@ async fn run() -> Result<(), String> {
     let scenario = std::env::var("MCP_CONFORMANCE_SCENARIO").unwrap_or_default();
     let context = match std::env::var("MCP_CONFORMANCE_CONTEXT") {
         Ok(text) => serde_json::from_str(&text).map_err(|error| format!("context: {error}"))?,
-        Err(_) => Context::default(),
+        Err(_) => ScenarioContext::default(),
     };
-    let world = World::new(&url, &context)?;
+    let world = ConformanceHost::new(&url, &context)?;
     let mut visited = visit(&world, &scenario, &context).await;
     for _ in 0..LOGINS_MAX {
         match &visited {
@@ -79,7 +79,11 @@ async fn run() -> Result<(), String> {
 }
 
 /// Connects, and calls what the scenario is about.
-async fn visit(world: &World, scenario: &str, context: &Context) -> Result<(), String> {
+async fn visit(
+    world: &ConformanceHost,
+    scenario: &str,
+    context: &ScenarioContext,
+) -> Result<(), String> {
     world.connect().await?;
     let calls: Vec<(String, Map<String, Value>)> = if context.calls.is_empty() {
         let tools = world.tools();
@@ -89,12 +93,12 @@ async fn visit(world: &World, scenario: &str, context: &Context) -> Result<(), S
             "json-schema-2020-12-preservation" => {
                 Map::from_iter([("schema".to_owned(), seen.clone())])
             }
-            _ => person::arguments(schema),
+            _ => simulated_user::arguments(schema),
         };
         tools.iter().map(|(name, schema)| (name.clone(), arguments(schema))).collect()
     } else {
         let named = context.calls.iter();
-        let arguments = |call: &Call| call.arguments.clone().unwrap_or_default();
+        let arguments = |call: &ScenarioCall| call.arguments.clone().unwrap_or_default();
         named.map(|call| (world.name_of(&call.name), arguments(call))).collect()
     };
     for (name, arguments) in calls.into_iter().take(CALLS_MAX) {

@@ -11,11 +11,11 @@
 )]
 #![expect(deprecated, reason = "the suite also asks for what the protocol is about to remove")]
 
-mod asking;
-mod catalogue;
-mod library;
-mod rounds;
-mod tools;
+mod client_requests;
+mod multi_round_tools;
+mod resources;
+mod single_round_tools;
+mod tool_definitions;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
@@ -31,7 +31,7 @@ use rmcp::model::{
 };
 use rmcp::service::{RequestContext, SubscriptionContext, SubscriptionSink};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
-use zero_mcp::server::{Access, HttpConfig, serve_handler_http};
+use zero_mcp::server::{McpHttpAccess, McpHttpConfig, serve_handler_http};
 
 /// How long a client may keep a list.
 const CACHE_TTL_MS: u64 = 60_000;
@@ -45,21 +45,21 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let port = std::env::var("PORT").map_or(Ok(0), |port| port.parse::<u16>())?;
     let listener = tokio::net::TcpListener::bind(("127.0.0.1", port)).await?;
     println!("http://{}/mcp", listener.local_addr()?);
-    let fixture = Fixture::new()?;
-    let mut config = HttpConfig::new(listener, "");
-    config.access = Access::Anybody;
+    let fixture = ConformanceServer::new()?;
+    let mut config = McpHttpConfig::new(listener, "");
+    config.access = McpHttpAccess::Anybody;
     Ok(serve_handler_http(config, move || fixture.clone()).await?)
 }
 
 /// The server under test. Clones share everything.
 #[derive(Clone)]
-struct Fixture {
+struct ConformanceServer {
     seal: RequestStateCodec,
     listeners: Arc<Mutex<BTreeMap<u64, SubscriptionSink>>>,
     subscribed: Arc<Mutex<BTreeSet<String>>>,
 }
 
-impl Fixture {
+impl ConformanceServer {
     fn new() -> Result<Self, Box<dyn Error>> {
         let key: Vec<u8> =
             (0..RequestStateCodec::MIN_KEY_LENGTH).map(|_| fastrand::u8(..)).collect();
@@ -76,7 +76,7 @@ impl Fixture {
     }
 }
 
-impl ServerHandler for Fixture {
+impl ServerHandler for ConformanceServer {
     fn get_info(&self) -> ServerConfig {
         let capabilities = ServerCapabilities::builder()
             .enable_prompts()
@@ -95,7 +95,7 @@ impl ServerHandler for Fixture {
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
-        catalogue::tools().into_iter().find(|tool| tool.name == name)
+        tool_definitions::tools().into_iter().find(|tool| tool.name == name)
     }
 
     async fn list_tools(
@@ -103,7 +103,7 @@ impl ServerHandler for Fixture {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let list = ListToolsResult::with_all_items(catalogue::tools());
+        let list = ListToolsResult::with_all_items(tool_definitions::tools());
         Ok(list.with_ttl_ms(CACHE_TTL_MS).with_cache_scope(CacheScope::Public))
     }
 
@@ -112,10 +112,10 @@ impl ServerHandler for Fixture {
         request: CallToolRequestParams,
         cx: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        if request.name.starts_with(rounds::PREFIX) {
-            return rounds::call(&self.seal, &request, &cx.meta);
+        if request.name.starts_with(multi_round_tools::PREFIX) {
+            return multi_round_tools::call(&self.seal, &request, &cx.meta);
         }
-        tools::call(self, request, cx).await
+        single_round_tools::call(self, request, cx).await
     }
 
     async fn list_resources(
@@ -123,7 +123,7 @@ impl ServerHandler for Fixture {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        let list = ListResourcesResult::with_all_items(library::resources());
+        let list = ListResourcesResult::with_all_items(resources::resources());
         Ok(list.with_ttl_ms(CACHE_TTL_MS).with_cache_scope(CacheScope::Public))
     }
 
@@ -132,7 +132,7 @@ impl ServerHandler for Fixture {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
-        let list = ListResourceTemplatesResult::with_all_items(library::templates());
+        let list = ListResourceTemplatesResult::with_all_items(resources::templates());
         Ok(list.with_ttl_ms(CACHE_TTL_MS).with_cache_scope(CacheScope::Public))
     }
 
@@ -141,7 +141,7 @@ impl ServerHandler for Fixture {
         request: ReadResourceRequestParams,
         _: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        let contents = library::read(&request.uri)?;
+        let contents = resources::read(&request.uri)?;
         Ok(contents.with_ttl_ms(CACHE_TTL_MS).with_cache_scope(CacheScope::Public).into())
     }
 
@@ -150,7 +150,7 @@ impl ServerHandler for Fixture {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
-        let list = ListPromptsResult::with_all_items(library::prompts());
+        let list = ListPromptsResult::with_all_items(resources::prompts());
         Ok(list.with_ttl_ms(CACHE_TTL_MS).with_cache_scope(CacheScope::Public))
     }
 
@@ -159,7 +159,7 @@ impl ServerHandler for Fixture {
         request: GetPromptRequestParams,
         _: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
-        library::prompt(&request)
+        resources::prompt(&request)
     }
 
     async fn complete(
@@ -167,7 +167,7 @@ impl ServerHandler for Fixture {
         request: CompleteRequestParams,
         _: RequestContext<RoleServer>,
     ) -> Result<CompleteResult, ErrorData> {
-        library::complete(&request)
+        resources::complete(&request)
     }
 
     async fn set_level(
@@ -183,7 +183,7 @@ impl ServerHandler for Fixture {
         request: SubscribeRequestParams,
         _: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        library::read(&request.uri)?;
+        resources::read(&request.uri)?;
         let mut subscribed = self.subscribed.lock().unwrap_or_else(PoisonError::into_inner);
         if subscribed.len() >= SUBSCRIBED_MAX {
             return Err(ErrorData::internal_error("too many subscriptions", None));

@@ -1,6 +1,6 @@
 //! A server that misbehaves in the way its first argument says; the tests hold the client against
 //! it. It speaks the protocol by hand, since no SDK would let it do most of this: the older one with
-//! a handshake, and in modes that begin with `modern-` the newer one without.
+//! a handshake, and in modes that begin with `modern_protocol-` the newer one without.
 //!
 //! Its second argument is a number of seconds that nobody else sleeps for. Every process that comes
 //! of it has that among its arguments, so that a test can tell whether one is left.
@@ -11,10 +11,10 @@
     reason = "it misbehaves on purpose, and is no part of the product"
 )]
 
-mod calls;
-mod lists;
-mod modern;
-mod say;
+mod modern_protocol;
+mod output;
+mod tool_calls;
+mod tool_lists;
 
 use std::io::{BufRead as _, BufReader, Stdin, Write as _};
 use std::os::unix::process::CommandExt as _;
@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::say::{error, reply, say, say_raw};
+use crate::output::{error, reply, say, say_raw};
 
 /// Longer than any test waits.
 const FOR_EVER: Duration = Duration::from_secs(600);
@@ -32,7 +32,7 @@ const FOR_EVER: Duration = Duration::from_secs(600);
 fn main() -> ExitCode {
     let mode = std::env::args().nth(1).unwrap_or_default();
     let input = BufReader::new(std::io::stdin());
-    let mut server = Server { input, mode, calls: 0, lists: 0, listens: 0 };
+    let mut server = HostileMcpServer { input, mode, calls: 0, lists: 0, listens: 0 };
     if let Some(code) = server.before() {
         return code;
     }
@@ -51,7 +51,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-struct Server {
+struct HostileMcpServer {
     input: BufReader<Stdin>,
     mode: String,
     calls: u32,
@@ -59,7 +59,7 @@ struct Server {
     listens: u32,
 }
 
-impl Server {
+impl HostileMcpServer {
     fn is(&self, mode: &str) -> bool {
         self.mode == mode
     }

@@ -15,14 +15,14 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::catalogue::Era;
-use super::error::ServerError;
-use super::handler::Handler;
-use super::handshake::{self, Asking};
-use super::link::{Connector, Way, Witness};
-use super::listing::{Listing, ListingBuilder, Wanted};
-use super::shown;
-use crate::definition::{Reach, ServerDefinition};
+use super::client_handler::McpClientHandler;
+use super::client_transport::{ServerChannel, ServerConnector, ServerMonitor};
+use super::error::ServerUnavailableError;
+use super::handshake::{self, HandshakeStrategy};
+use super::sanitize;
+use super::server_cache::ProtocolEra;
+use super::tool_listing::{ListingDemand, ToolListing, ToolListingBuilder};
+use crate::server_definition::{McpServerDefinition, ServerTransport};
 use crate::wire;
 
 /// Most pages of a list of tools.
@@ -41,13 +41,13 @@ const LAST_WORDS: Duration = Duration::from_secs(2);
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// One live connection to a server. Dropping it ends the server's process.
-pub(crate) struct Connection {
-    pub(crate) handler: Arc<Handler>,
-    pub(crate) era: Era,
+pub(crate) struct McpConnection {
+    pub(crate) handler: Arc<McpClientHandler>,
+    pub(crate) era: ProtocolEra,
     pub(crate) info: ServerPeerInfo,
     /// When it was opened, by the clock that files go by.
     pub(crate) opened: std::time::Instant,
-    pub(crate) witness: Arc<dyn Witness>,
+    pub(crate) witness: Arc<dyn ServerMonitor>,
     pub(super) peer: Peer<RoleClient>,
     stop: CancellationToken,
     ended: CancellationToken,
@@ -59,11 +59,11 @@ pub(crate) struct Connection {
 
 /// Servers that could not be opened, on their way out. Dropping it ends them at once.
 #[derive(Default)]
-pub(crate) struct Endings(Mutex<JoinSet<()>>);
+pub(crate) struct ClosingServers(Mutex<JoinSet<()>>);
 
-impl Endings {
+impl ClosingServers {
     /// Ends a server in an orderly way, without anybody waiting for it.
-    fn add(&self, witness: Arc<dyn Witness>) {
+    fn add(&self, witness: Arc<dyn ServerMonitor>) {
         let mut endings = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         while endings.try_join_next().is_some() {}
         endings.spawn(async move { witness.end().await });
@@ -77,53 +77,57 @@ impl Endings {
     }
 }
 
-impl Drop for Connection {
+impl Drop for McpConnection {
     fn drop(&mut self) {
         self.stop.cancel();
     }
 }
 
-impl Connection {
+impl McpConnection {
     /// Opens a connection and asks for the tools, all within the time a server may take to start.
     pub(crate) async fn open(
-        connector: &dyn Connector,
-        definition: &ServerDefinition,
-        known: Option<Era>,
+        connector: &dyn ServerConnector,
+        definition: &McpServerDefinition,
+        known: Option<ProtocolEra>,
         elicits: bool,
-        endings: &Endings,
-    ) -> Result<(Arc<Self>, Listing), ServerError> {
+        endings: &ClosingServers,
+    ) -> Result<(Arc<Self>, ToolListing), ServerUnavailableError> {
         let deadline = Instant::now() + definition.startup_timeout;
         let late = || {
-            ServerError::new(format!(
+            ServerUnavailableError::new(format!(
                 "it was not ready within {} s; give it more time by its startup timeout ({})",
                 definition.startup_timeout.as_secs(),
                 definition.written_at
             ))
         };
-        let on_pipes = matches!(definition.reach, Reach::Command(_));
+        let on_pipes = matches!(definition.reach, ServerTransport::Command(_));
         let asking = match known {
-            Some(Era::Legacy) => Asking::Legacy,
-            _ => Asking::Either { overlap: on_pipes },
+            Some(ProtocolEra::Legacy) => HandshakeStrategy::Legacy,
+            _ => HandshakeStrategy::Either { overlap: on_pipes },
         };
         let agree = |asking| Self::agree(connector, definition, asking, elicits, deadline, endings);
         let opening = agree(asking);
         let connection = match opening.await {
             // A server behind HTTP that knows only the older way may refuse the first question in
             // any way it likes, and the transport ends with that. It has no process to start twice.
-            Err(first) if !on_pipes && asking != Asking::Legacy && Instant::now() < deadline => {
+            Err(first)
+                if !on_pipes
+                    && asking != HandshakeStrategy::Legacy
+                    && Instant::now() < deadline =>
+            {
                 // What has nothing to do with the question, such as a login that is wanted, is what
                 // there is to tell.
-                let older = agree(Asking::Legacy).await;
+                let older = agree(HandshakeStrategy::Legacy).await;
                 older.map_err(|second| if first.is_settled() { first } else { second })
             }
             opened => opened,
         };
         let connection = Arc::new(connection.map_err(|error| match error {
-            Opening::Late(facts) => {
+            ConnectAttemptError::Late(facts) => {
                 let message = joined([late().message, facts.message]);
-                ServerError { message, ..facts }
+                ServerUnavailableError { message, ..facts }
             }
-            Opening::Failed(error) => error,
+            ConnectAttemptError::Failed(error) => error,
         })?);
         tokio::spawn(Arc::clone(&connection).follow());
         match tokio::time::timeout_at(deadline, connection.list()).await {
@@ -134,18 +138,18 @@ impl Connection {
     }
 
     async fn agree(
-        connector: &dyn Connector,
-        definition: &ServerDefinition,
-        asking: Asking,
+        connector: &dyn ServerConnector,
+        definition: &McpServerDefinition,
+        asking: HandshakeStrategy,
         elicits: bool,
         deadline: Instant,
-        endings: &Endings,
-    ) -> Result<Self, Opening> {
+        endings: &ClosingServers,
+    ) -> Result<Self, ConnectAttemptError> {
         let Ok(way) = tokio::time::timeout_at(deadline, connector.connect(definition)).await else {
-            return Err(Opening::Late(ServerError::default()));
+            return Err(ConnectAttemptError::Late(ServerUnavailableError::default()));
         };
-        let Way { mut link, witness } = way.map_err(Opening::Failed)?;
-        let handler = Arc::new(Handler::new(elicits));
+        let ServerChannel { mut link, witness } = way.map_err(ConnectAttemptError::Failed)?;
+        let handler = Arc::new(McpClientHandler::new(elicits));
         let ours = handler.config();
         let talk = handshake::shake_hands(&mut link, &ours, asking);
         let agreed = match tokio::time::timeout_at(deadline, talk).await {
@@ -153,12 +157,12 @@ impl Connection {
             Ok(Err(error)) => {
                 let error = last_words(error, &*witness).await;
                 endings.add(witness);
-                return Err(Opening::Failed(error));
+                return Err(ConnectAttemptError::Failed(error));
             }
             Err(_) => {
-                let error = last_words(ServerError::default(), &*witness).await;
+                let error = last_words(ServerUnavailableError::default(), &*witness).await;
                 endings.add(witness);
-                return Err(Opening::Late(error));
+                return Err(ConnectAttemptError::Late(error));
             }
         };
         let (stop, ended) = (CancellationToken::new(), CancellationToken::new());
@@ -235,15 +239,19 @@ impl Connection {
     }
 
     /// Why it ended by itself, with all that is known.
-    pub(crate) async fn why_ended(&self) -> ServerError {
-        let mut error = facts(ServerError::default(), &*self.witness).await;
+    pub(crate) async fn why_ended(&self) -> ServerUnavailableError {
+        let mut error = facts(ServerUnavailableError::default(), &*self.witness).await;
         if error.message.is_empty() {
             error.message = "its connection ended".to_owned();
         }
         error
     }
 
-    async fn give_up(&self, error: ServerError, endings: &Endings) -> ServerError {
+    async fn give_up(
+        &self,
+        error: ServerUnavailableError,
+        endings: &ClosingServers,
+    ) -> ServerUnavailableError {
         let error = last_words(error, &*self.witness).await;
         self.is_closing.store(true, Ordering::Release);
         self.stop.cancel();
@@ -252,18 +260,18 @@ impl Connection {
     }
 
     /// Asks for all tools. The answers are never those of a cache.
-    pub(crate) async fn relist(&self) -> Result<Listing, ServerError> {
+    pub(crate) async fn relist(&self) -> Result<ToolListing, ServerUnavailableError> {
         match tokio::time::timeout(RELIST_TIMEOUT, self.list()).await {
             Ok(listing) => listing,
-            Err(_) => Err(ServerError::new(format!(
+            Err(_) => Err(ServerUnavailableError::new(format!(
                 "it did not list its tools within {} s",
                 RELIST_TIMEOUT.as_secs()
             ))),
         }
     }
 
-    async fn list(&self) -> Result<Listing, ServerError> {
-        let mut builder = ListingBuilder::default();
+    async fn list(&self) -> Result<ToolListing, ServerUnavailableError> {
+        let mut builder = ToolListingBuilder::default();
         let mut cursor: Option<String> = None;
         let mut visited = HashSet::new();
         for page in 1.. {
@@ -278,7 +286,7 @@ impl Connection {
                 }
                 Err(error) => return Err(unlisted(&error)),
             };
-            if builder.take(result.tools) == Wanted::NoMore {
+            if builder.take(result.tools) == ListingDemand::NoMore {
                 break;
             }
             // An empty text is a place to go on at as well.
@@ -319,7 +327,7 @@ impl Connection {
     /// Has a server of the newer kind tell of changes, which it does only to who listens, declared
     /// or not. The older kind tells by itself.
     async fn follow(self: Arc<Self>) {
-        if self.era != Era::Modern {
+        if self.era != ProtocolEra::Modern {
             return;
         }
         let (peer, handler, ended) =
@@ -349,36 +357,39 @@ impl Connection {
 }
 
 /// Why a connection could not be opened.
-enum Opening {
-    Late(ServerError),
-    Failed(ServerError),
+enum ConnectAttemptError {
+    Late(ServerUnavailableError),
+    Failed(ServerUnavailableError),
 }
 
-impl Opening {
+impl ConnectAttemptError {
     /// Whether it has nothing to do with how the server was asked.
     fn is_settled(&self) -> bool {
         matches!(self, Self::Failed(error) if error.is_settled)
     }
 }
 
-fn unlisted(error: &ServiceError) -> ServerError {
-    ServerError::new(match error {
+fn unlisted(error: &ServiceError) -> ServerUnavailableError {
+    ServerUnavailableError::new(match error {
         ServiceError::McpError(error) => match wire::refusal_in(error) {
-            Some(why) => format!("its list of tools cannot be used: {}", shown::line(why)),
+            Some(why) => format!("its list of tools cannot be used: {}", sanitize::line(why)),
             None => {
-                let said = shown::line(&error.message);
+                let said = sanitize::line(&error.message);
                 format!("it refused to list its tools: {said} ({})", error.code.0)
             }
         },
         ServiceError::TransportClosed => "it ended before it had listed its tools".to_owned(),
         other => {
-            format!("it could not be asked for its tools: {}", shown::line(&other.to_string()))
+            format!("it could not be asked for its tools: {}", sanitize::line(&other.to_string()))
         }
     })
 }
 
 /// An error with all that is known of a server that could not be opened, before it is ended for it.
-async fn last_words(error: ServerError, witness: &dyn Witness) -> ServerError {
+async fn last_words(
+    error: ServerUnavailableError,
+    witness: &dyn ServerMonitor,
+) -> ServerUnavailableError {
     let mut error = facts(error, witness).await;
     // What it said in place of an answer mostly says what is wrong.
     error.message = joined([error.message].into_iter().chain(witness.notes()));
@@ -391,7 +402,10 @@ fn joined(parts: impl IntoIterator<Item = String>) -> String {
 
 /// An error with how the process ended and what it wrote. The end of one that has stopped to talk is
 /// waited for a moment.
-async fn facts(mut error: ServerError, witness: &dyn Witness) -> ServerError {
+async fn facts(
+    mut error: ServerUnavailableError,
+    witness: &dyn ServerMonitor,
+) -> ServerUnavailableError {
     let pause = Duration::from_millis(10);
     let mut waited = Duration::ZERO;
     let is_over = || witness.ended().is_some() && witness.is_drained();

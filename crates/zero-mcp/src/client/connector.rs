@@ -2,76 +2,86 @@
 
 use std::sync::Arc;
 
-use zero_runtime::Services;
+use zero_runtime::ServiceLauncher;
 use zero_runtime::tool::BoxFuture;
 
-use super::credentials::Credentials;
-use super::error::ServerError;
+use super::client_transport::{ClientTransport, ServerChannel, ServerConnector, ServerMonitor};
+use super::credentials::LoginStore;
+use super::error::ServerUnavailableError;
 use super::http::{self, NetworkGuard};
-use super::link::{Connector, Link, Way, Witness};
-use super::process::Process;
-use super::status::Quarantined;
-use crate::definition::{Alias, Endpoint, Reach, ServerDefinition};
-use crate::wire::{TroubleReport, Troubles};
+use super::server_process::ServerProcess;
+use super::status::QuarantinedTool;
+use crate::server_definition::{HttpEndpoint, McpServerDefinition, ServerAlias, ServerTransport};
+use crate::wire::{ConnectionDiagnostics, DiagnosticsReport};
 
 /// What servers are reached with that run elsewhere.
 #[derive(Clone)]
-pub struct Web {
+pub struct RemoteServerAccess {
     /// What may be connected to.
     pub guard: NetworkGuard,
     /// Where logins are kept.
-    pub credentials: Arc<dyn Credentials>,
+    pub credentials: Arc<dyn LoginStore>,
 }
 
 /// Reaches the servers of a host.
 pub(crate) struct HostConnector {
-    services: Services,
-    web: Web,
+    services: ServiceLauncher,
+    web: RemoteServerAccess,
 }
 
 impl HostConnector {
-    pub(crate) fn new(services: Services, web: Web) -> Self {
+    pub(crate) fn new(services: ServiceLauncher, web: RemoteServerAccess) -> Self {
         Self { services, web }
     }
 
-    fn web(&self, alias: &Alias, endpoint: &Endpoint) -> Result<Way, ServerError> {
-        let Web { guard, credentials } = &self.web;
-        let troubles = Troubles::default();
+    fn web(
+        &self,
+        alias: &ServerAlias,
+        endpoint: &HttpEndpoint,
+    ) -> Result<ServerChannel, ServerUnavailableError> {
+        let RemoteServerAccess { guard, credentials } = &self.web;
+        let troubles = ConnectionDiagnostics::default();
         let link = http::connect(alias, endpoint, guard, Arc::clone(credentials), troubles.clone())
-            .map_err(|error| ServerError::new(error.to_string()))?;
-        Ok(Way { link: Link::new(link), witness: Arc::new(Elsewhere(troubles)) })
+            .map_err(|error| ServerUnavailableError::new(error.to_string()))?;
+        Ok(ServerChannel {
+            link: ClientTransport::new(link),
+            witness: Arc::new(HttpServerMonitor(troubles)),
+        })
     }
 }
 
-impl Connector for HostConnector {
+impl ServerConnector for HostConnector {
     fn connect<'a>(
         &'a self,
-        definition: &'a ServerDefinition,
-    ) -> BoxFuture<'a, Result<Way, ServerError>> {
+        definition: &'a McpServerDefinition,
+    ) -> BoxFuture<'a, Result<ServerChannel, ServerUnavailableError>> {
         Box::pin(async move {
             match &definition.reach {
-                Reach::Command(launch) => {
-                    let started = Process::start(&self.services, launch, &definition.alias);
+                ServerTransport::Command(launch) => {
+                    let started = ServerProcess::start(&self.services, launch, &definition.alias);
                     let (process, lines) = started.await?;
-                    Ok(Way { link: Link::new(lines), witness: Arc::new(process) })
+                    Ok(ServerChannel {
+                        link: ClientTransport::new(lines),
+                        witness: Arc::new(process),
+                    })
                 }
-                Reach::Http(endpoint) => self.web(&definition.alias, endpoint),
+                ServerTransport::Http(endpoint) => self.web(&definition.alias, endpoint),
             }
         })
     }
 }
 
-impl Witness for Process {
+impl ServerMonitor for ServerProcess {
     fn ended(&self) -> Option<(Option<i32>, Option<i32>)> {
         self.exit().map(|exit| (exit.code, exit.signal))
     }
 
     fn stderr_tail(&self) -> String {
-        Process::stderr_tail(self)
+        ServerProcess::stderr_tail(self)
     }
 
     fn is_drained(&self) -> bool {
-        Process::is_drained(self)
+        ServerProcess::is_drained(self)
     }
 
     fn closed(&self) -> Option<String> {
@@ -79,32 +89,32 @@ impl Witness for Process {
     }
 
     fn notes(&self) -> Vec<String> {
-        let mut notes = Process::notes(self);
+        let mut notes = ServerProcess::notes(self);
         notes.extend(troubles_in_words(&self.troubles().report()));
         notes
     }
 
     fn refused(&self) -> Vec<String> {
-        Process::refused(self)
+        ServerProcess::refused(self)
     }
 
-    fn malformed(&self) -> Vec<Quarantined> {
+    fn malformed(&self) -> Vec<QuarantinedTool> {
         malformed(self.troubles())
     }
 
     fn is_outdated(&self) -> BoxFuture<'_, bool> {
-        Box::pin(Process::is_outdated(self))
+        Box::pin(ServerProcess::is_outdated(self))
     }
 
     fn end(&self) -> BoxFuture<'_, ()> {
-        Box::pin(Process::end(self))
+        Box::pin(ServerProcess::end(self))
     }
 }
 
 /// A server that runs elsewhere: all there is to see of it is what it says.
-struct Elsewhere(Troubles);
+struct HttpServerMonitor(ConnectionDiagnostics);
 
-impl Witness for Elsewhere {
+impl ServerMonitor for HttpServerMonitor {
     fn closed(&self) -> Option<String> {
         self.0.closed().map(|why| why.to_string())
     }
@@ -113,21 +123,21 @@ impl Witness for Elsewhere {
         troubles_in_words(&self.0.report())
     }
 
-    fn malformed(&self) -> Vec<Quarantined> {
+    fn malformed(&self) -> Vec<QuarantinedTool> {
         malformed(&self.0)
     }
 }
 
 /// The tools of the list that was just asked for which could not be read.
-pub(crate) fn malformed(troubles: &Troubles) -> Vec<Quarantined> {
+pub(crate) fn malformed(troubles: &ConnectionDiagnostics) -> Vec<QuarantinedTool> {
     let report = troubles.report();
     troubles.forget_quarantined();
     let unread = report.quarantined.into_iter();
-    unread.map(|tool| Quarantined { tool: tool.tool, reason: tool.reason }).collect()
+    unread.map(|tool| QuarantinedTool { tool: tool.tool, reason: tool.reason }).collect()
 }
 
 /// What went wrong in what a server said, for a person.
-pub(crate) fn troubles_in_words(report: &TroubleReport) -> Vec<String> {
+pub(crate) fn troubles_in_words(report: &DiagnosticsReport) -> Vec<String> {
     let counted = |count: u64, what: &str, samples: &[String]| {
         let sample = samples.first().map(|sample| format!(", such as: {sample}"));
         (count > 0).then(|| format!("{count} {what}{}", sample.unwrap_or_default()))

@@ -6,19 +6,19 @@
 //! is used for nothing else. Renewing one is locked across processes: many issuers take a renewal
 //! that comes twice for theft, and end the login.
 
-mod record;
-mod vault;
+mod credential_vault;
+mod login_record;
 
 use std::fs::File;
 
 use zero_runtime::tool::BoxFuture;
 
-pub use self::record::LoginRecord;
-pub(crate) use self::record::Token;
-pub use self::vault::{CredentialVault, DesktopKeyring, SecretStore, SecretStoreError};
+pub use self::credential_vault::{CredentialVault, DesktopKeyring, SecretStore, SecretStoreError};
+pub(crate) use self::login_record::BearerToken;
+pub use self::login_record::LoginRecord;
 
 /// Keeps logins.
-pub trait Credentials: Send + Sync {
+pub trait LoginStore: Send + Sync {
     /// The login for a server, by its address.
     fn load<'a>(
         &'a self,
@@ -26,7 +26,7 @@ pub trait Credentials: Send + Sync {
     ) -> BoxFuture<'a, Result<Option<LoginRecord>, CredentialError>>;
 
     /// Keeps a login in place of the one there was.
-    fn save(&self, record: LoginRecord) -> BoxFuture<'_, Result<Kept, CredentialError>>;
+    fn save(&self, record: LoginRecord) -> BoxFuture<'_, Result<LoginLocation, CredentialError>>;
 
     /// Forgets a login; whether there was one.
     fn remove<'a>(&'a self, resource: &'a str) -> BoxFuture<'a, Result<bool, CredentialError>>;
@@ -46,7 +46,7 @@ pub struct RenewalLock {
 /// Where a login is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kept {
+pub enum LoginLocation {
     /// In the keyring of the desktop.
     Keyring,
     /// In a file of zero's own, because there is no keyring that answers.
@@ -86,9 +86,9 @@ pub enum CredentialError {
 
 /// Keeps no logins: for servers that want none.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct NoCredentials;
+pub struct EmptyLoginStore;
 
-impl Credentials for NoCredentials {
+impl LoginStore for EmptyLoginStore {
     fn load<'a>(
         &'a self,
         _resource: &'a str,
@@ -96,7 +96,7 @@ impl Credentials for NoCredentials {
         Box::pin(std::future::ready(Ok(None)))
     }
 
-    fn save(&self, _record: LoginRecord) -> BoxFuture<'_, Result<Kept, CredentialError>> {
+    fn save(&self, _record: LoginRecord) -> BoxFuture<'_, Result<LoginLocation, CredentialError>> {
         let (path, why) = ("nowhere".to_owned(), "no logins are kept here".to_owned());
         Box::pin(std::future::ready(Err(CredentialError::File { path, why })))
     }

@@ -1,7 +1,7 @@
 //! Why a server is of no use right now, with all that is known about it.
 
 use serde::{Deserialize, Serialize};
-use zero_core::{Reason, ToolError};
+use zero_core::{ErrorReason, ToolError};
 
 /// Longest part of a server's error output in a message for the model, in bytes. Status has more.
 const TAIL_IN_MESSAGE_MAX: usize = 1_000;
@@ -9,7 +9,7 @@ const TAIL_IN_MESSAGE_MAX: usize = 1_000;
 /// Why a server is of no use right now.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{message}")]
-pub struct ServerError {
+pub struct ServerUnavailableError {
     /// What happened.
     pub message: String,
     /// The exit code of its process, where it ended.
@@ -29,7 +29,7 @@ pub struct ServerError {
     pub notes: Vec<String>,
 }
 
-impl ServerError {
+impl ServerUnavailableError {
     /// An error of which only this is known.
     pub fn new(message: impl Into<String>) -> Self {
         Self { message: message.into(), ..Self::default() }
@@ -46,7 +46,8 @@ impl ServerError {
         for note in &self.notes {
             message.push_str(&format!("\nnote: {note}"));
         }
-        let mut error = ToolError::failed(Reason::ServerUnavailable, message).with("server", alias);
+        let mut error =
+            ToolError::failed(ErrorReason::ServerUnavailable, message).with("server", alias);
         if let Some(code) = self.exit_code {
             error = error.with("exit_code", code);
         }

@@ -21,10 +21,10 @@ use rmcp::model::{
 };
 use rmcp::transport::Transport;
 
-use super::catalogue::Era;
-use super::error::ServerError;
-use super::link::Link;
-use super::shown;
+use super::client_transport::ClientTransport;
+use super::error::ServerUnavailableError;
+use super::sanitize;
+use super::server_cache::ProtocolEra;
 use crate::wire;
 
 /// How long a server that never said which protocol it speaks may be silent before it is asked in
@@ -40,7 +40,7 @@ const FIRST_ID: i64 = 2_000_000_000;
 
 /// How a server may be asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Asking {
+pub(crate) enum HandshakeStrategy {
     /// In the newer way, then in the older: nobody knows yet. On pipes both may be open at once.
     Either {
         /// Whether the second question may be sent while the first is open.
@@ -51,33 +51,33 @@ pub(crate) enum Asking {
 }
 
 /// What came of it.
-pub(crate) struct Agreed {
-    pub(crate) era: Era,
+pub(crate) struct NegotiatedProtocol {
+    pub(crate) era: ProtocolEra,
     pub(crate) info: ServerPeerInfo,
 }
 
 /// Talks with a server until both know how to go on. Bounded by whoever calls it.
 pub(crate) async fn shake_hands(
-    link: &mut Link,
+    link: &mut ClientTransport,
     ours: &ClientConfig,
-    asking: Asking,
-) -> Result<Agreed, ServerError> {
-    let mut talk = Talk {
+    asking: HandshakeStrategy,
+) -> Result<NegotiatedProtocol, ServerUnavailableError> {
+    let mut talk = HandshakeDriver {
         link,
         ours,
-        discover: Question::NotAsked,
-        initialize: Question::NotAsked,
+        discover: ProbeState::NotAsked,
+        initialize: ProbeState::NotAsked,
         attempts: 0,
     };
     match asking {
-        Asking::Legacy => talk.initialize().await?,
-        Asking::Either { .. } => talk.discover().await?,
+        HandshakeStrategy::Legacy => talk.initialize().await?,
+        HandshakeStrategy::Either { .. } => talk.discover().await?,
     }
     let patience = tokio::time::sleep(PROBE_SILENCE);
     let mut patience = std::pin::pin!(patience);
     for _ in 0..MESSAGES_MAX {
-        let may_overlap =
-            asking == Asking::Either { overlap: true } && talk.initialize == Question::NotAsked;
+        let may_overlap = asking == HandshakeStrategy::Either { overlap: true }
+            && talk.initialize == ProbeState::NotAsked;
         let message = tokio::select! {
             biased;
             message = talk.link.receive() => message,
@@ -87,25 +87,25 @@ pub(crate) async fn shake_hands(
             }
         };
         let Some(message) = message else {
-            return Err(ServerError::new("it never became ready"));
+            return Err(ServerUnavailableError::new("it never became ready"));
         };
         if let Some(agreed) = talk.hear(message).await? {
             return Ok(agreed);
         }
     }
-    Err(ServerError::new(format!("it sent {MESSAGES_MAX} messages and no answer")))
+    Err(ServerUnavailableError::new(format!("it sent {MESSAGES_MAX} messages and no answer")))
 }
 
 /// How a question stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Question {
+enum ProbeState {
     NotAsked,
     /// Asked under this id.
     Open(i64),
     Settled,
 }
 
-impl Question {
+impl ProbeState {
     /// Whether an id is that of the question; some servers make a text of the number.
     fn has(self, id: &RequestId) -> bool {
         match (self, id) {
@@ -120,19 +120,19 @@ impl Question {
     }
 }
 
-struct Talk<'a> {
-    link: &'a mut Link,
+struct HandshakeDriver<'a> {
+    link: &'a mut ClientTransport,
     ours: &'a ClientConfig,
     /// The question in the newer way.
-    discover: Question,
+    discover: ProbeState,
     /// The question in the older way.
-    initialize: Question,
+    initialize: ProbeState,
     /// How often the newer question was asked.
     attempts: i64,
 }
 
-impl Talk<'_> {
-    async fn discover(&mut self) -> Result<(), ServerError> {
+impl HandshakeDriver<'_> {
+    async fn discover(&mut self) -> Result<(), ServerUnavailableError> {
         let mut request = DiscoverRequest::new(DiscoverRequestParams {});
         request.extensions.insert(RequestMetaObject::with_client_context(
             ProtocolVersion::V_2026_07_28,
@@ -141,28 +141,31 @@ impl Talk<'_> {
         ));
         let id = FIRST_ID + 1 + self.attempts;
         self.attempts += 1;
-        self.discover = Question::Open(id);
+        self.discover = ProbeState::Open(id);
         let request = ClientRequest::DiscoverRequest(request);
         self.send(ClientJsonRpcMessage::request(request, RequestId::Number(id))).await
     }
 
-    async fn initialize(&mut self) -> Result<(), ServerError> {
+    async fn initialize(&mut self) -> Result<(), ServerUnavailableError> {
         let ours = self.ours.clone().with_protocol_version(ProtocolVersion::V_2025_11_25);
-        self.initialize = Question::Open(FIRST_ID);
+        self.initialize = ProbeState::Open(FIRST_ID);
         let request = ClientRequest::InitializeRequest(InitializeRequest::new(ours));
         self.send(ClientJsonRpcMessage::request(request, RequestId::Number(FIRST_ID))).await
     }
 
-    async fn send(&mut self, message: ClientJsonRpcMessage) -> Result<(), ServerError> {
+    async fn send(&mut self, message: ClientJsonRpcMessage) -> Result<(), ServerUnavailableError> {
         let sent = self.link.send(message).await;
-        sent.map_err(|error| ServerError {
+        sent.map_err(|error| ServerUnavailableError {
             is_settled: error.is_settled,
-            ..ServerError::new(format!("it could not be talked to: {error}"))
+            ..ServerUnavailableError::new(format!("it could not be talked to: {error}"))
         })
     }
 
     /// Takes one message; the first that settles everything ends the talk.
-    async fn hear(&mut self, message: ServerJsonRpcMessage) -> Result<Option<Agreed>, ServerError> {
+    async fn hear(
+        &mut self,
+        message: ServerJsonRpcMessage,
+    ) -> Result<Option<NegotiatedProtocol>, ServerUnavailableError> {
         match message {
             ServerJsonRpcMessage::Response(response) if self.discover.has(&response.id) => {
                 match response.result {
@@ -176,7 +179,9 @@ impl Talk<'_> {
                     ServerResult::InitializeResult(result) => {
                         self.initialized(result.into()).await.map(Some)
                     }
-                    _ => Err(ServerError::new("it answered `initialize` with something else")),
+                    _ => Err(ServerUnavailableError::new(
+                        "it answered `initialize` with something else",
+                    )),
                 }
             }
             ServerJsonRpcMessage::Error(error) => match &error.id {
@@ -197,16 +202,22 @@ impl Talk<'_> {
         }
     }
 
-    async fn discovered(&mut self, result: DiscoverResult) -> Result<Option<Agreed>, ServerError> {
+    async fn discovered(
+        &mut self,
+        result: DiscoverResult,
+    ) -> Result<Option<NegotiatedProtocol>, ServerUnavailableError> {
         let version = ProtocolVersion::V_2026_07_28;
         if !result.supported_versions.contains(&version) {
             return self.not_modern(&result.supported_versions).await;
         }
         let info = ServerPeerInfo::from_discover_result(version, result);
-        Ok(Some(Agreed { era: Era::Modern, info }))
+        Ok(Some(NegotiatedProtocol { era: ProtocolEra::Modern, info }))
     }
 
-    async fn not_discovered(&mut self, error: &ErrorData) -> Result<Option<Agreed>, ServerError> {
+    async fn not_discovered(
+        &mut self,
+        error: &ErrorData,
+    ) -> Result<Option<NegotiatedProtocol>, ServerUnavailableError> {
         match error.code {
             ErrorCode::UNSUPPORTED_PROTOCOL_VERSION => {
                 let supported = error.data.as_ref().and_then(|data| data.get("supported"));
@@ -231,10 +242,10 @@ impl Talk<'_> {
     async fn not_modern(
         &mut self,
         supported: &[ProtocolVersion],
-    ) -> Result<Option<Agreed>, ServerError> {
-        self.discover = Question::Settled;
+    ) -> Result<Option<NegotiatedProtocol>, ServerUnavailableError> {
+        self.discover = ProbeState::Settled;
         if supported.contains(&ProtocolVersion::V_2026_07_28) {
-            return Err(ServerError::new(
+            return Err(ServerUnavailableError::new(
                 "it refuses version 2026-07-28 of the protocol, which it says it speaks",
             ));
         }
@@ -242,53 +253,62 @@ impl Talk<'_> {
             || supported.iter().any(|version| is_known(version) && version.has_initialize());
         if !knows_older {
             let versions: Vec<String> =
-                supported.iter().take(8).map(|version| shown::line(version.as_str())).collect();
-            return Err(ServerError::new(format!(
+                supported.iter().take(8).map(|version| sanitize::line(version.as_str())).collect();
+            return Err(ServerUnavailableError::new(format!(
                 "it speaks versions of the protocol that zero does not: {}",
                 versions.join(", ")
             )));
         }
         match self.initialize {
-            Question::NotAsked => self.initialize().await.map(|()| None),
-            Question::Open(_) => Ok(None),
-            Question::Settled => Err(ServerError::new(
+            ProbeState::NotAsked => self.initialize().await.map(|()| None),
+            ProbeState::Open(_) => Ok(None),
+            ProbeState::Settled => Err(ServerUnavailableError::new(
                 "it refuses both `server/discover` and `initialize`: it is no MCP server, or of a kind that zero does not know",
             )),
         }
     }
 
     /// It does not answer in the older way, or not any more.
-    async fn not_legacy(&mut self, error: &ErrorData) -> Result<Option<Agreed>, ServerError> {
-        self.initialize = Question::Settled;
+    async fn not_legacy(
+        &mut self,
+        error: &ErrorData,
+    ) -> Result<Option<NegotiatedProtocol>, ServerUnavailableError> {
+        self.initialize = ProbeState::Settled;
         match self.discover {
-            Question::NotAsked => self.discover().await.map(|()| None),
-            Question::Open(_) => Ok(None),
-            Question::Settled => Err(refused(error)),
+            ProbeState::NotAsked => self.discover().await.map(|()| None),
+            ProbeState::Open(_) => Ok(None),
+            ProbeState::Settled => Err(refused(error)),
         }
     }
 
-    async fn initialized(&mut self, info: ServerPeerInfo) -> Result<Agreed, ServerError> {
+    async fn initialized(
+        &mut self,
+        info: ServerPeerInfo,
+    ) -> Result<NegotiatedProtocol, ServerUnavailableError> {
         let version = &info.protocol_version;
         if !is_known(version) || !version.has_initialize() {
-            return Err(ServerError::new(format!(
+            return Err(ServerUnavailableError::new(format!(
                 "it answered `initialize` with version {} of the protocol, which zero does not know or which has no `initialize`",
-                shown::quoted(version.as_str())
+                sanitize::quoted(version.as_str())
             )));
         }
         let notification =
             InitializedNotification { method: Default::default(), extensions: Default::default() };
         let message = ClientNotification::InitializedNotification(notification);
         self.send(ClientJsonRpcMessage::notification(message)).await?;
-        Ok(Agreed { era: Era::Legacy, info })
+        Ok(NegotiatedProtocol { era: ProtocolEra::Legacy, info })
     }
 }
 
-fn refused(error: &ErrorData) -> ServerError {
+fn refused(error: &ErrorData) -> ServerUnavailableError {
     if let Some(why) = wire::refusal_in(error) {
-        return ServerError::new(format!("its greeting cannot be used: {}", shown::line(why)));
+        return ServerUnavailableError::new(format!(
+            "its greeting cannot be used: {}",
+            sanitize::line(why)
+        ));
     }
-    let said = shown::line(&error.message);
-    ServerError::new(format!("it refused to be talked to: {said} ({})", error.code.0))
+    let said = sanitize::line(&error.message);
+    ServerUnavailableError::new(format!("it refused to be talked to: {said} ({})", error.code.0))
 }
 
 fn is_known(version: &ProtocolVersion) -> bool {

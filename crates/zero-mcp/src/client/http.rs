@@ -5,11 +5,11 @@
 //! head is bounded, secrets go to the origin they were written for and to no other, and no proxy,
 //! cookie or redirect is taken from elsewhere.
 
-mod events;
-mod exchange;
-mod failure;
-mod reading;
-mod tokens;
+mod error;
+mod event_stream;
+mod mcp_http_client;
+mod message_reader;
+mod token_provider;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,18 +21,18 @@ use rmcp::transport::streamable_http_client::{
     StreamableHttpClientTransport, StreamableHttpClientTransportConfig,
 };
 
-pub use zero_runtime::web::{NetworkGuard, Unreachable};
+pub use zero_runtime::web::{NetworkGuard, UnreachableError};
 
-pub use self::failure::{HttpError, http_error};
+pub use self::error::{McpHttpError, http_error};
 
-use self::exchange::Exchange;
-use crate::client::credentials::Credentials;
-use crate::definition::{Alias, Endpoint};
-use crate::wire::Troubles;
+use self::mcp_http_client::McpHttpClient;
+use crate::client::credentials::LoginStore;
+use crate::server_definition::{HttpEndpoint, ServerAlias};
+use crate::wire::ConnectionDiagnostics;
 
 /// The bounds of what is said by HTTP.
 #[derive(Clone, Copy, Debug)]
-pub struct HttpLimits {
+pub struct McpHttpClientLimits {
     /// Longest reply, and longest event of a stream, in bytes.
     pub message_bytes_max: usize,
     /// How long connecting may take, TLS included.
@@ -48,13 +48,13 @@ pub struct HttpLimits {
     pub body_time: Duration,
 }
 
-impl Default for HttpLimits {
+impl Default for McpHttpClientLimits {
     fn default() -> Self {
         Self {
             message_bytes_max: 8 * 1024 * 1024,
             connect_time: Duration::from_secs(10),
             head_time: Duration::from_secs(60),
-            call_head_time: crate::definition::CALL_TIMEOUT_MAX + Duration::from_secs(60),
+            call_head_time: crate::server_definition::CALL_TIMEOUT_MAX + Duration::from_secs(60),
             idle_time: Duration::from_secs(30),
             body_time: Duration::from_secs(120),
         }
@@ -67,27 +67,27 @@ const RESUMES_MAX: usize = 5;
 const RESUME_PAUSE_MAX: Duration = Duration::from_secs(30);
 
 /// Prepares the connection to a server; nothing is sent before the SDK does. Errors of the transport
-/// lead to an [`HttpError`]: see [`http_error`].
+/// lead to an [`McpHttpError`]: see [`http_error`].
 pub fn connect(
-    alias: &Alias,
-    endpoint: &Endpoint,
+    alias: &ServerAlias,
+    endpoint: &HttpEndpoint,
     guard: &NetworkGuard,
-    credentials: Arc<dyn Credentials>,
-    troubles: Troubles,
-) -> Result<impl Transport<RoleClient> + use<>, HttpError> {
-    connect_within(HttpLimits::default(), alias, endpoint, guard, credentials, troubles)
+    credentials: Arc<dyn LoginStore>,
+    troubles: ConnectionDiagnostics,
+) -> Result<impl Transport<RoleClient> + use<>, McpHttpError> {
+    connect_within(McpHttpClientLimits::default(), alias, endpoint, guard, credentials, troubles)
 }
 
 /// The same with other bounds.
 pub fn connect_within(
-    limits: HttpLimits,
-    alias: &Alias,
-    endpoint: &Endpoint,
+    limits: McpHttpClientLimits,
+    alias: &ServerAlias,
+    endpoint: &HttpEndpoint,
     guard: &NetworkGuard,
-    credentials: Arc<dyn Credentials>,
-    troubles: Troubles,
-) -> Result<impl Transport<RoleClient> + use<>, HttpError> {
-    let exchange = Exchange::new(limits, alias, endpoint, guard, credentials, troubles)?;
+    credentials: Arc<dyn LoginStore>,
+    troubles: ConnectionDiagnostics,
+) -> Result<impl Transport<RoleClient> + use<>, McpHttpError> {
+    let exchange = McpHttpClient::new(limits, alias, endpoint, guard, credentials, troubles)?;
     let mut config = StreamableHttpClientTransportConfig::with_uri(endpoint.url.as_str())
         .max_sse_event_size(limits.message_bytes_max)
         .reinit_on_expired_session(true);

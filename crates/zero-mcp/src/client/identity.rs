@@ -8,17 +8,17 @@ use std::fmt;
 use serde_json::{Value, json};
 use zero_sandbox::journal::sha256;
 
-use crate::definition::Reach;
+use crate::server_definition::ServerTransport;
 
 /// The hash of how a server is launched or reached. Safe as the name of a file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Identity(String);
+pub(crate) struct ServerIdentity(String);
 
-impl Identity {
+impl ServerIdentity {
     /// Of a way to reach a server. The order of variables and headers does not matter.
-    pub(crate) fn of(reach: &Reach) -> Self {
+    pub(crate) fn of(reach: &ServerTransport) -> Self {
         let facts = match reach {
-            Reach::Command(launch) => json!([
+            ServerTransport::Command(launch) => json!([
                 "command",
                 launch.command,
                 launch.args,
@@ -31,7 +31,7 @@ impl Identity {
                     .map(|path| path.as_os_str().as_encoded_bytes())
                     .collect::<Vec<_>>(),
             ]),
-            Reach::Http(endpoint) => json!([
+            ServerTransport::Http(endpoint) => json!([
                 "http",
                 endpoint.url.as_str(),
                 sorted(&endpoint.headers),
@@ -43,10 +43,10 @@ impl Identity {
 
     /// What a server is, wherever it runs and whatever secrets it is given: its program and
     /// arguments, or its address.
-    pub(crate) fn of_what_it_is(reach: &Reach) -> Self {
+    pub(crate) fn of_what_it_is(reach: &ServerTransport) -> Self {
         Self::from_facts(&match reach {
-            Reach::Command(launch) => json!(["command", launch.command, launch.args]),
-            Reach::Http(endpoint) => json!(["http", endpoint.url.as_str()]),
+            ServerTransport::Command(launch) => json!(["command", launch.command, launch.args]),
+            ServerTransport::Http(endpoint) => json!(["http", endpoint.url.as_str()]),
         })
     }
 
@@ -66,7 +66,7 @@ impl Identity {
     }
 }
 
-impl fmt::Display for Identity {
+impl fmt::Display for ServerIdentity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
@@ -81,10 +81,10 @@ fn sorted(pairs: &[(String, String)]) -> Vec<&(String, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::definition::Launch;
+    use crate::server_definition::ServerLaunch;
 
-    fn launch(change: impl FnOnce(&mut Launch)) -> Identity {
-        let mut launch = Launch {
+    fn launch(change: impl FnOnce(&mut ServerLaunch)) -> ServerIdentity {
+        let mut launch = ServerLaunch {
             command: "npx".into(),
             args: vec!["a".into()],
             variables: vec![("A".into(), "1".into()), ("B".into(), "2".into())],
@@ -93,11 +93,11 @@ mod tests {
             writable: vec![],
         };
         change(&mut launch);
-        Identity::of(&Reach::Command(launch))
+        ServerIdentity::of(&ServerTransport::Command(launch))
     }
 
     #[track_caller]
-    fn check(change: impl FnOnce(&mut Launch), is_same: bool) {
+    fn check(change: impl FnOnce(&mut ServerLaunch), is_same: bool) {
         assert_eq!(launch(change) == launch(|_| {}), is_same);
     }
 

@@ -6,10 +6,10 @@
 //! and what is fetched on the way passes the guard.
 
 mod callback;
-mod failure;
+mod error;
+mod login_http_client;
 mod logout;
 pub(crate) mod renewal;
-mod web;
 
 use std::time::Duration;
 
@@ -20,15 +20,15 @@ use rmcp::transport::auth::{
 use tokio::time::timeout;
 use url::Url;
 use zero_runtime::tool::BoxFuture;
-use zero_runtime::web::{NetworkGuard, Redirects};
+use zero_runtime::web::{NetworkGuard, RedirectPolicy};
 
-pub use self::failure::LoginError;
-pub use self::logout::{LoggedOut, Revoked, logout};
+pub use self::error::LoginError;
+pub use self::logout::{LogoutOutcome, RevocationOutcome, logout};
 
-use self::callback::{Answer, Callback};
-use self::web::LoginWeb;
-use super::credentials::{Credentials, Kept, LoginRecord};
-use crate::definition::{Alias, Endpoint};
+use self::callback::{AuthorizationResponse, CallbackListener};
+use self::login_http_client::LoginHttpClient;
+use super::credentials::{LoginLocation, LoginRecord, LoginStore};
+use crate::server_definition::{HttpEndpoint, ServerAlias};
 
 /// How long the person may take.
 pub const LOGIN_TIME: Duration = Duration::from_secs(5 * 60);
@@ -49,13 +49,13 @@ pub trait LoginUi: Send + Sync {
 #[derive(Clone, Copy)]
 pub struct LoginRequest<'a> {
     /// The server.
-    pub alias: &'a Alias,
+    pub alias: &'a ServerAlias,
     /// Where it is.
-    pub endpoint: &'a Endpoint,
+    pub endpoint: &'a HttpEndpoint,
     /// What may be connected to.
     pub guard: &'a NetworkGuard,
     /// Where the login is kept.
-    pub credentials: &'a dyn Credentials,
+    pub credentials: &'a dyn LoginStore,
     /// The address of a document that describes zero as a client, where there is one.
     pub client_metadata_url: Option<&'a Url>,
     /// How long the person may take.
@@ -64,17 +64,20 @@ pub struct LoginRequest<'a> {
 
 /// A login that was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LoggedIn {
+pub struct LoginOutcome {
     /// Who issued it.
     pub issuer: String,
     /// What it covers.
     pub scopes: Vec<String>,
     /// Where it is kept.
-    pub kept: Kept,
+    pub kept: LoginLocation,
 }
 
 /// Logs in at a server.
-pub async fn login(request: LoginRequest<'_>, ui: &dyn LoginUi) -> Result<LoggedIn, LoginError> {
+pub async fn login(
+    request: LoginRequest<'_>,
+    ui: &dyn LoginUi,
+) -> Result<LoginOutcome, LoginError> {
     let LoginRequest { endpoint, credentials, .. } = request;
     if endpoint.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization")) {
         return Err(LoginError::OwnHeader);
@@ -82,7 +85,7 @@ pub async fn login(request: LoginRequest<'_>, ui: &dyn LoginUi) -> Result<Logged
     let resource = LoginRecord::resource_of(&endpoint.url);
     // One that cannot be read is replaced.
     let before = credentials.load(&resource).await.ok().flatten();
-    let mut attempt = Attempt::begin(request, before).await?;
+    let mut attempt = LoginAttempt::begin(request, before).await?;
     let url = attempt.authorize().await?;
     ui.show_url(&url);
     let waited = timeout(request.time, attempt.answer(ui)).await;
@@ -103,24 +106,24 @@ pub async fn login(request: LoginRequest<'_>, ui: &dyn LoginUi) -> Result<Logged
     let _lock = credentials.lock(&resource).await?;
     let (issuer, scopes) = (record.issuer.clone(), record.scopes().to_vec());
     let kept = credentials.save(record).await?;
-    Ok(LoggedIn { issuer, scopes, kept })
+    Ok(LoginOutcome { issuer, scopes, kept })
 }
 
 /// A login that is being made.
-struct Attempt<'a> {
+struct LoginAttempt<'a> {
     request: LoginRequest<'a>,
     manager: AuthorizationManager,
     metadata: AuthorizationMetadata,
     store: InMemoryCredentialStore,
-    callback: Callback,
+    callback: CallbackListener,
     before: Option<LoginRecord>,
-    client: Option<Client>,
+    client: Option<ClientRegistration>,
     /// What the answer must carry.
     state: String,
 }
 
 /// As whom zero logs in.
-struct Client {
+struct ClientRegistration {
     config: OAuthClientConfig,
     /// Whether it is not one of settings, and registered for this server.
     is_registered: bool,
@@ -128,16 +131,17 @@ struct Client {
     is_reused: bool,
 }
 
-impl<'a> Attempt<'a> {
+impl<'a> LoginAttempt<'a> {
     async fn begin(
         request: LoginRequest<'a>,
         before: Option<LoginRecord>,
     ) -> Result<Self, LoginError> {
         let LoginRequest { endpoint, guard, .. } = request;
-        let web = LoginWeb::new(&endpoint.url, guard)?;
+        let web = LoginHttpClient::new(&endpoint.url, guard)?;
         let challenge = challenge(&web, &endpoint.url).await?;
-        let mut manager =
-            web::manager(&endpoint.url, guard).await.map_err(LoginError::Discovery)?;
+        let mut manager = login_http_client::manager(&endpoint.url, guard)
+            .await
+            .map_err(LoginError::Discovery)?;
         let found = manager
             .resolve_metadata_from_challenge(challenge.header.as_deref())
             .await
@@ -151,7 +155,7 @@ impl<'a> Attempt<'a> {
         manager.set_credential_store(store.clone());
         let earlier = before.as_ref().and_then(|record| Url::parse(&record.redirect_uri).ok());
         let earlier = earlier.and_then(|url| url.port());
-        let callback = Callback::bind(endpoint.login.callback_port, earlier).await?;
+        let callback = CallbackListener::bind(endpoint.login.callback_port, earlier).await?;
         let (client, state) = (None, String::new());
         Ok(Self { request, manager, metadata, store, callback, before, client, state })
     }
@@ -203,7 +207,7 @@ impl<'a> Attempt<'a> {
         scopes
     }
 
-    async fn choose_client(&mut self, scopes: &[&str]) -> Result<Client, LoginError> {
+    async fn choose_client(&mut self, scopes: &[&str]) -> Result<ClientRegistration, LoginError> {
         let redirect_uri = self.callback.redirect_uri();
         let settings = &self.request.endpoint.login;
         let can_describe = self
@@ -240,11 +244,11 @@ impl<'a> Attempt<'a> {
         };
         let configured = self.manager.configure_client(config.clone());
         configured.map_err(|error| LoginError::refused(&error))?;
-        Ok(Client { config, is_registered, is_reused })
+        Ok(ClientRegistration { config, is_registered, is_reused })
     }
 
     /// What the browser brings back, or the person pastes.
-    async fn answer(&self, ui: &dyn LoginUi) -> Result<Answer, LoginError> {
+    async fn answer(&self, ui: &dyn LoginUi) -> Result<AuthorizationResponse, LoginError> {
         let pasted = async {
             match ui.pasted().await {
                 Some(url) => url,
@@ -253,13 +257,13 @@ impl<'a> Attempt<'a> {
         };
         tokio::select! {
             answer = self.callback.wait(&self.state) => answer,
-            url = pasted => Answer::parse(&url, &self.state),
+            url = pasted => AuthorizationResponse::parse(&url, &self.state),
         }
     }
 
     /// Turns the answer into a login.
-    async fn redeem(&self, answer: Answer) -> Result<LoginRecord, LoginError> {
-        let Answer { code, issuer } = answer;
+    async fn redeem(&self, answer: AuthorizationResponse) -> Result<LoginRecord, LoginError> {
+        let AuthorizationResponse { code, issuer } = answer;
         let exchange =
             self.manager.exchange_code_for_token_with_issuer(&code, &self.state, issuer.as_deref());
         exchange.await.map_err(|error| match error {
@@ -298,14 +302,14 @@ impl<'a> Attempt<'a> {
 }
 
 /// What a server says to a request without a login.
-struct Challenge {
+struct LoginChallenge {
     header: Option<String>,
     is_refusal: bool,
 }
 
 /// Asks the server something, to hear what login it wants. Some let anybody shake hands and want a
 /// login only after that, so they are asked in the way that has no handshake first.
-async fn challenge(web: &LoginWeb, url: &Url) -> Result<Challenge, LoginError> {
+async fn challenge(web: &LoginHttpClient, url: &Url) -> Result<LoginChallenge, LoginError> {
     let ours = serde_json::json!({"name": "zero", "version": env!("CARGO_PKG_VERSION")});
     let alone = serde_json::json!({
         "jsonrpc": "2.0",
@@ -331,11 +335,11 @@ async fn challenge(web: &LoginWeb, url: &Url) -> Result<Challenge, LoginError> {
 }
 
 async fn ask(
-    web: &LoginWeb,
+    web: &LoginHttpClient,
     url: &Url,
     version: &str,
     message: &serde_json::Value,
-) -> Result<Challenge, LoginError> {
+) -> Result<LoginChallenge, LoginError> {
     const HEADER_BYTES_MAX: usize = 8 * 1024;
     let method = message["method"].as_str().unwrap_or_default();
     let question = http::Request::post(url.as_str())
@@ -345,11 +349,11 @@ async fn ask(
         .header("mcp-method", method)
         .body(message.to_string().into_bytes())
         .map_err(|_| LoginError::BadAuthorizationUrl)?;
-    let head = web.head(question, Redirects::SameOrigin).await?;
+    let head = web.head(question, RedirectPolicy::SameOrigin).await?;
     let header = head.headers.get("www-authenticate").and_then(|header| header.to_str().ok());
     let header = header.filter(|header| header.len() <= HEADER_BYTES_MAX).map(str::to_owned);
     let is_refusal = head.status == http::StatusCode::UNAUTHORIZED;
-    Ok(Challenge { header: header.filter(|_| is_refusal), is_refusal })
+    Ok(LoginChallenge { header: header.filter(|_| is_refusal), is_refusal })
 }
 
 #[cfg(test)]

@@ -6,27 +6,27 @@
 
 use std::fmt;
 
-use zero_runtime::redact;
+use zero_runtime::redaction;
 
-use super::error::ServerError;
-use crate::definition::{Launch, Reach};
+use super::error::ServerUnavailableError;
+use crate::server_definition::{ServerLaunch, ServerTransport};
 
 /// Shorter values say nothing, and would be found everywhere.
 const VALUE_CHARS_MIN: usize = 6;
 
 /// The values that settings gave a server, with their names. Cheap enough to clone.
 #[derive(Clone, Default)]
-pub(crate) struct Secrets {
+pub(crate) struct ServerSecrets {
     /// The longest value first, so that none is left in part because another is within it.
     values: Vec<(String, String)>,
 }
 
-impl Secrets {
+impl ServerSecrets {
     /// Those of a server.
-    pub(crate) fn of(reach: &Reach) -> Self {
+    pub(crate) fn of(reach: &ServerTransport) -> Self {
         match reach {
-            Reach::Command(launch) => Self::of_launch(launch),
-            Reach::Http(endpoint) => {
+            ServerTransport::Command(launch) => Self::of_launch(launch),
+            ServerTransport::Http(endpoint) => {
                 let secret = endpoint.login.client_secret.iter();
                 let secret = secret.map(|secret| ("client secret", secret.as_str()));
                 Self::new(pairs(&endpoint.headers).chain(secret))
@@ -35,7 +35,7 @@ impl Secrets {
     }
 
     /// Those of a server that is started here.
-    pub(crate) fn of_launch(launch: &Launch) -> Self {
+    pub(crate) fn of_launch(launch: &ServerLaunch) -> Self {
         Self::new(pairs(&launch.variables))
     }
 
@@ -64,7 +64,7 @@ impl Secrets {
                 text = text.replace(value, &mark(name));
             }
         }
-        redact::text(&text).into_owned()
+        redaction::text(&text).into_owned()
     }
 
     /// The same for a text whose beginning was cut off, perhaps in the middle of one.
@@ -85,8 +85,8 @@ impl Secrets {
     }
 
     /// The same error without them.
-    pub(crate) fn taken_out_of(&self, error: ServerError) -> ServerError {
-        ServerError {
+    pub(crate) fn taken_out_of(&self, error: ServerUnavailableError) -> ServerUnavailableError {
+        ServerUnavailableError {
             message: self.without(&error.message),
             stderr_tail: self.without(&error.stderr_tail),
             notes: error.notes.iter().map(|note| self.without(note)).collect(),
@@ -95,7 +95,7 @@ impl Secrets {
     }
 }
 
-impl fmt::Debug for Secrets {
+impl fmt::Debug for ServerSecrets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.values.iter().map(|(name, _)| name)).finish()
     }
@@ -114,14 +114,14 @@ fn mark(name: &str) -> String {
 mod tests {
     use super::*;
 
-    fn secrets() -> Secrets {
+    fn secrets() -> ServerSecrets {
         let pairs = [
             ("PART", "hunter"),
             ("KEY", "hunter2-and-more"),
             ("PIN", "12345"),
             ("X-Auth", "Custom zyxwvut"),
         ];
-        Secrets::new(pairs.into_iter())
+        ServerSecrets::new(pairs.into_iter())
     }
 
     #[track_caller]

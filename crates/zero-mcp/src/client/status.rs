@@ -2,15 +2,15 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::error::ServerError;
+use super::error::ServerUnavailableError;
 
 /// How a server stands.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct ServerStatus {
+pub struct McpServerStatus {
     /// Its name here.
     pub alias: String,
     /// What it is doing.
-    pub state: ServerState,
+    pub state: ServerPhase,
     /// Whether it is started here, or reached by HTTP.
     pub reach: &'static str,
     /// Where it is written down.
@@ -22,16 +22,16 @@ pub struct ServerStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub implementation: Option<String>,
     /// Its tools.
-    pub tools: Vec<ToolStatus>,
+    pub tools: Vec<McpToolStatus>,
     /// Roughly what a model pays to be shown all of them, in tokens.
     pub tokens: usize,
     /// Tools that cannot be used, with the reason.
-    pub quarantined: Vec<Quarantined>,
+    pub quarantined: Vec<QuarantinedTool>,
     /// What else is to be known, such as tools that were left out.
     pub notes: Vec<String>,
     /// Why it could not be used when it last could not.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub last_error: Option<ServerError>,
+    pub last_error: Option<ServerUnavailableError>,
     /// Seconds until it may be started again, while it rests after failures.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_in_s: Option<u64>,
@@ -42,7 +42,7 @@ pub struct ServerStatus {
 /// What a server is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum ServerState {
+pub enum ServerPhase {
     /// Nobody knows its tools yet, and it does not run.
     Unknown,
     /// Its tools are known from last time; it is started by the first call.
@@ -57,7 +57,7 @@ pub enum ServerState {
     Stopped,
 }
 
-impl ServerState {
+impl ServerPhase {
     /// Stable word for tables.
     pub fn word(self) -> &'static str {
         match self {
@@ -73,7 +73,7 @@ impl ServerState {
 
 /// How a tool of a server stands.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ToolStatus {
+pub struct McpToolStatus {
     /// Its name here.
     pub name: String,
     /// The server's own name for it.
@@ -92,7 +92,7 @@ pub struct ToolStatus {
 
 /// A tool that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Quarantined {
+pub struct QuarantinedTool {
     /// The server's own name for it, as far as it could be read.
     pub tool: String,
     /// Why.

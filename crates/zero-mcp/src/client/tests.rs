@@ -6,16 +6,16 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
-use zero_core::{Definition, Display, Effect, Reason};
-use zero_runtime::elicitation::Wanted;
+use zero_core::{Effect, ErrorReason, ResultDisplay, ToolDefinitionState};
+use zero_runtime::elicitation::ElicitationMode;
 use zero_runtime::tool::BoxFuture;
-use zero_runtime::{Shown, ToolHost};
+use zero_runtime::{ToolHost, ToolVisibility};
 
-use super::ServerState;
-use super::testing::{Bench, Fake, definition, settle, tool};
+use super::ServerPhase;
+use super::test_support::{FakeServer, McpTestHost, definition, settle, tool};
 
 /// What a call gives: its text, or the reason and the message of its error.
-async fn outcome(bench: &Bench, tool: &str, input: Value) -> String {
+async fn outcome(bench: &McpTestHost, tool: &str, input: Value) -> String {
     match bench.call(tool, input).await {
         Ok(text) => text,
         Err(error) => format!("{:?}: {error}", error.reason().unwrap()),
@@ -29,33 +29,37 @@ fn contains(text: &str, parts: &[&str]) {
     }
 }
 
-async fn ready(fake: Fake) -> Bench {
-    let bench = Bench::new(fake);
+async fn ready(fake: FakeServer) -> McpTestHost {
+    let bench = McpTestHost::new(fake);
     bench.servers.register_known();
     bench.servers.ready("fake").await.unwrap();
     bench
 }
 
-fn with_tools(names: &[&str]) -> Fake {
-    let fake = Fake::default();
+fn with_tools(names: &[&str]) -> FakeServer {
+    let fake = FakeServer::default();
     *fake.tools.lock().unwrap() = names.iter().map(|name| tool(name)).collect();
     fake
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_call_goes_through_the_pipeline_in_both_eras() {
-    for (fake, protocol) in [(Fake::default(), "2026-07-28"), (Fake::legacy(), "2025-11-25")] {
+    for (fake, protocol) in
+        [(FakeServer::default(), "2026-07-28"), (FakeServer::legacy(), "2025-11-25")]
+    {
         let bench = ready(fake).await;
         assert_eq!(bench.names(), ["fake__echo", "fake__fail", "fake__hang"]);
         assert_eq!(outcome(&bench, "fake__echo", json!({"a": 1})).await, r#"{"a":1}"#);
         assert_eq!(outcome(&bench, "fake__fail", json!({})).await, "RemoteFailure: it broke");
         let status = &bench.servers.status()[0];
-        assert_eq!(status.state, ServerState::Ready);
+        assert_eq!(status.state, ServerPhase::Ready);
         assert_eq!(status.protocol.as_deref(), Some(protocol));
         assert_eq!(bench.fake.starts.load(Ordering::SeqCst), 1, "both questions, one process");
         let questions = bench.person.questions.lock().unwrap();
         assert_eq!(questions[0].title, "Use `echo` of MCP server `fake`");
-        let Some(Display::Markdown { text }) = &questions[0].preview else { panic!("a preview") };
+        let Some(ResultDisplay::Markdown { text }) = &questions[0].preview else {
+            panic!("a preview")
+        };
         assert_eq!(text, "```json\n{\n  \"a\": 1\n}\n```");
     }
 }
@@ -63,11 +67,11 @@ async fn a_call_goes_through_the_pipeline_in_both_eras() {
 #[tokio::test(start_paused = true)]
 async fn the_first_words_are_understood_however_they_come() {
     #[track_caller]
-    fn check(fake: Fake, expected: &str, within: u64) -> BoxFuture<'static, ()> {
+    fn check(fake: FakeServer, expected: &str, within: u64) -> BoxFuture<'static, ()> {
         let expected = expected.to_owned();
         Box::pin(async move {
             let began = tokio::time::Instant::now();
-            let bench = Bench::new(fake);
+            let bench = McpTestHost::new(fake);
             let said = match bench.servers.ready("fake").await {
                 Ok(()) => bench.servers.status()[0].protocol.clone().unwrap(),
                 Err(error) => error.to_string(),
@@ -81,44 +85,48 @@ async fn the_first_words_are_understood_however_they_come() {
             assert_eq!(bench.fake.starts.load(Ordering::SeqCst), 1);
         })
     }
-    let silent = || Fake { is_silent: true, ..Fake::legacy() };
+    let silent = || FakeServer { is_silent: true, ..FakeServer::legacy() };
     check(silent(), "2025-11-25", 4).await;
     // The whole of it arrives late, the answer to the first question first.
     let slow = Duration::from_secs(15);
-    check(Fake { slow_start: slow, ..Fake::legacy() }, "2025-11-25", 16).await;
-    check(Fake { slow_start: slow, ..Fake::default() }, "2026-07-28", 16).await;
-    check(Fake { version: "2024-11-05", ..Fake::legacy() }, "2024-11-05", 1).await;
-    check(Fake { version: "9999-01-01", ..Fake::legacy() }, "version `9999-01-01`", 1).await;
-    check(Fake { version: "2026-07-28", ..Fake::legacy() }, "version `2026-07-28`", 1).await;
-    let mute = || Fake { answers: Default::default(), ..silent() };
+    check(FakeServer { slow_start: slow, ..FakeServer::legacy() }, "2025-11-25", 16).await;
+    check(FakeServer { slow_start: slow, ..FakeServer::default() }, "2026-07-28", 16).await;
+    check(FakeServer { version: "2024-11-05", ..FakeServer::legacy() }, "2024-11-05", 1).await;
+    check(FakeServer { version: "9999-01-01", ..FakeServer::legacy() }, "version `9999-01-01`", 1)
+        .await;
+    check(FakeServer { version: "2026-07-28", ..FakeServer::legacy() }, "version `2026-07-28`", 1)
+        .await;
+    let mute = || FakeServer { answers: Default::default(), ..silent() };
     check(mute(), "not ready within 30 s", 31).await;
-    check(Fake { is_silent: false, ..mute() }, "no initialize here (-32601)", 1).await;
+    check(FakeServer { is_silent: false, ..mute() }, "no initialize here (-32601)", 1).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_is_known_of_a_silent_server_spares_the_wait() {
-    let fake = Arc::new(Fake { is_silent: true, ..Fake::legacy() });
-    let first = Bench::build(Arc::clone(&fake), vec![definition("fake")], |_| {});
+    let fake = Arc::new(FakeServer { is_silent: true, ..FakeServer::legacy() });
+    let first = McpTestHost::build(Arc::clone(&fake), vec![definition("fake")], |_| {});
     first.servers.ready("fake").await.unwrap();
     first.servers.stop().await;
     let began = tokio::time::Instant::now();
-    let second = Bench::again(Arc::clone(&first.temp), fake, vec![definition("fake")], |_| {});
+    let second =
+        McpTestHost::again(Arc::clone(&first.temp), fake, vec![definition("fake")], |_| {});
     second.servers.register_known();
     assert_eq!(second.names().len(), 3, "known from last time");
-    assert_eq!(second.servers.status()[0].state, ServerState::Known);
+    assert_eq!(second.servers.status()[0].state, ServerPhase::Known);
     assert_eq!(outcome(&second, "fake__echo", json!({})).await, "{}");
     assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
     // It was replaced by one of the newer kind meanwhile: asked in the older way, then in the newer.
     second.servers.stop().await;
-    let fake = Arc::new(Fake { answers: vec!["server/discover"].into(), ..Fake::default() });
-    let third = Bench::again(Arc::clone(&first.temp), fake, vec![definition("fake")], |_| {});
+    let fake =
+        Arc::new(FakeServer { answers: vec!["server/discover"].into(), ..FakeServer::default() });
+    let third = McpTestHost::again(Arc::clone(&first.temp), fake, vec![definition("fake")], |_| {});
     third.servers.ready("fake").await.unwrap();
     assert_eq!(third.servers.status()[0].protocol.as_deref(), Some("2026-07-28"));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_call_is_bounded_and_its_end_reaches_the_server() {
-    let bench = ready(Fake::legacy()).await;
+    let bench = ready(FakeServer::legacy()).await;
     let began = tokio::time::Instant::now();
     let said = outcome(&bench, "fake__hang", json!({})).await;
     contains(&said, &["Deadline: stopped after 120 s without an answer", "settings.json:1"]);
@@ -133,7 +141,7 @@ async fn a_call_is_bounded_and_its_end_reaches_the_server() {
         cancel.cancel();
     };
     let (result, ()) = tokio::join!(call, stopped);
-    assert_eq!(result.unwrap_err().reason(), Some(Reason::Cancelled));
+    assert_eq!(result.unwrap_err().reason(), Some(ErrorReason::Cancelled));
     settle().await;
     let last = bench.fake.heard.lock().unwrap().last().unwrap().clone();
     assert_eq!(last["method"], "notifications/cancelled");
@@ -152,7 +160,7 @@ async fn progress_extends_a_call_up_to_its_maximum() {
     own.call_timeout = Duration::from_secs(10);
     own.call_timeout_max = Duration::from_secs(60);
     own.tool_timeouts.insert("hang".to_owned(), Duration::from_secs(20));
-    let bench = Bench::build(Arc::new(Fake::legacy()), vec![own], |_| {});
+    let bench = McpTestHost::build(Arc::new(FakeServer::legacy()), vec![own], |_| {});
     bench.servers.ready("fake").await.unwrap();
     let fake = Arc::clone(&bench.fake);
     let telling = tokio::spawn(async move {
@@ -184,7 +192,7 @@ async fn progress_extends_a_call_up_to_its_maximum() {
 /// A file that came to be denied is not hidden from a server that runs already.
 #[tokio::test(start_paused = true)]
 async fn a_server_that_sees_too_much_is_started_anew_when_it_has_nothing_to_do() {
-    let bench = ready(Fake::default()).await;
+    let bench = ready(FakeServer::default()).await;
     let starts = || bench.fake.starts.load(Ordering::SeqCst);
     assert_eq!(outcome(&bench, "fake__echo", json!({})).await, "{}");
     assert_eq!(starts(), 1);
@@ -193,7 +201,7 @@ async fn a_server_that_sees_too_much_is_started_anew_when_it_has_nothing_to_do()
         assert_eq!(outcome(&bench, "fake__echo", json!({})).await, "{}");
         assert_eq!(starts(), 2);
     }
-    assert_eq!(bench.servers.status()[0].state, ServerState::Ready);
+    assert_eq!(bench.servers.status()[0].state, ServerPhase::Ready);
     // What it is at work on is not taken from it.
     let hanging = outcome(&bench, "fake__hang", json!({}));
     let echoing = async {
@@ -216,7 +224,7 @@ async fn a_server_that_goes_away_is_started_again_and_no_call_is_made_twice() {
     let bench = ready(with_tools(&["die", "echo"])).await;
     let said = outcome(&bench, "fake__die", json!({})).await;
     contains(&said, &["ServerUnavailable", "the call may have run", "last words"]);
-    let calls = |bench: &Bench| {
+    let calls = |bench: &McpTestHost| {
         bench.fake.methods().iter().filter(|method| *method == "tools/call").count()
     };
     assert_eq!(calls(&bench), 1, "never sent again");
@@ -225,14 +233,14 @@ async fn a_server_that_goes_away_is_started_again_and_no_call_is_made_twice() {
     // One that is found gone before anything was sent is started again for the same call.
     bench.fake.hang_up();
     settle().await;
-    assert_eq!(bench.servers.status()[0].state, ServerState::Failed);
+    assert_eq!(bench.servers.status()[0].state, ServerPhase::Failed);
     assert_eq!(outcome(&bench, "fake__echo", json!({})).await, "{}");
     assert_eq!(calls(&bench), 3);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_keeps_failing_rests_until_a_person_says_so() {
-    let bench = ready(Fake::default()).await;
+    let bench = ready(FakeServer::default()).await;
     *bench.fake.is_broken.lock().unwrap() = true;
     bench.fake.hang_up();
     settle().await;
@@ -251,15 +259,15 @@ async fn a_server_that_keeps_failing_rests_until_a_person_says_so() {
     assert!(bench.servers.status()[0].retry_in_s.is_some());
     *bench.fake.is_broken.lock().unwrap() = false;
     let status = bench.servers.reconnect("fake").await.unwrap();
-    assert_eq!((status.state, status.last_error), (ServerState::Ready, None));
+    assert_eq!((status.state, status.last_error), (ServerPhase::Ready, None));
     assert_eq!(outcome(&bench, "fake__echo", json!({})).await, "{}");
     contains(&bench.servers.reconnect("none").await.unwrap_err().to_string(), &["there are: fake"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_definition_that_changed_is_asked_about_again() {
-    let bench = ready(Fake::legacy()).await;
-    let definitions = |bench: &Bench| -> Vec<Definition> {
+    let bench = ready(FakeServer::legacy()).await;
+    let definitions = |bench: &McpTestHost| -> Vec<ToolDefinitionState> {
         let questions = bench.person.questions.lock().unwrap();
         let effects = questions.iter().flat_map(|question| &question.effects);
         effects
@@ -278,10 +286,10 @@ async fn a_definition_that_changed_is_asked_about_again() {
     assert!(bench.servers.status()[0].tools[0].changed);
     outcome(&bench, "fake__echo", json!({})).await;
     outcome(&bench, "fake__echo", json!({})).await;
-    use Definition::{Changed, Steady};
+    use ToolDefinitionState::{Changed, Steady};
     assert_eq!(definitions(&bench), [Steady, Steady, Changed, Steady]);
     let questions = bench.person.questions.lock().unwrap();
-    let Some(Display::Markdown { text }) = &questions[2].preview else { panic!("a preview") };
+    let Some(ResultDisplay::Markdown { text }) = &questions[2].preview else { panic!("a preview") };
     assert!(text.starts_with("What the server says about this tool changed"), "{text}");
     assert!(text.ends_with("The arguments of this call:\n```json\n{}\n```"), "{text}");
     contains(
@@ -295,7 +303,7 @@ async fn a_definition_that_changed_is_asked_about_again() {
 
 #[tokio::test(start_paused = true)]
 async fn changed_tools_are_approved_one_by_one_as_they_were_shown() {
-    let bench = ready(Fake::legacy()).await;
+    let bench = ready(FakeServer::legacy()).await;
     for tool in ["fake__echo", "fake__fail"] {
         outcome(&bench, tool, json!({})).await;
     }
@@ -356,13 +364,14 @@ async fn of_two_names_that_clash_the_second_is_put_aside() {
 
 #[tokio::test(start_paused = true)]
 async fn a_call_is_made_under_the_definition_it_was_judged_by() {
-    let fake = Arc::new(Fake::default());
-    let first = Bench::build(Arc::clone(&fake), vec![definition("fake")], |_| {});
+    let fake = Arc::new(FakeServer::default());
+    let first = McpTestHost::build(Arc::clone(&fake), vec![definition("fake")], |_| {});
     first.servers.ready("fake").await.unwrap();
     first.servers.stop().await;
     fake.tools.lock().unwrap()[0]["description"] = json!("something else");
     fake.tools.lock().unwrap().pop();
-    let second = Bench::again(Arc::clone(&first.temp), fake, vec![definition("fake")], |_| {});
+    let second =
+        McpTestHost::again(Arc::clone(&first.temp), fake, vec![definition("fake")], |_| {});
     second.servers.register_known();
     second.servers.start_unknown();
     contains(
@@ -393,9 +402,9 @@ async fn only_what_settings_want_is_taken_and_nothing_else_is_replaced() {
     own.tools_allowed = Some(vec!["a".into(), "b".into(), "c.d".into()]);
     own.tools_denied = vec!["b".into()];
     let fake = Arc::new(with_tools(&["a", "b", "c.d", "e"]));
-    let bench = Bench::build(fake, vec![own], |config| {
+    let bench = McpTestHost::build(fake, vec![own], |config| {
         // Somebody else has the name already.
-        let taken = super::search::ToolSearch {
+        let taken = super::tool_search::ToolSearch {
             registry: Arc::downgrade(&config.registry),
             servers: vec![],
         };
@@ -417,9 +426,9 @@ async fn only_what_settings_want_is_taken_and_nothing_else_is_replaced() {
     );
 }
 
-struct Renamed(zero_core::ToolSpec, Arc<dyn zero_runtime::AnyTool>);
+struct RenamedTool(zero_core::ToolSpec, Arc<dyn zero_runtime::AnyTool>);
 
-impl zero_runtime::AnyTool for Renamed {
+impl zero_runtime::AnyTool for RenamedTool {
     fn spec(&self) -> &zero_core::ToolSpec {
         &self.0
     }
@@ -439,18 +448,18 @@ fn renamed(tool: impl zero_runtime::Tool, name: &str) -> Arc<dyn zero_runtime::A
         name: zero_core::ToolName::new(name).unwrap(),
         ..tool.spec().clone()
     };
-    Arc::new(Renamed(spec, tool))
+    Arc::new(RenamedTool(spec, tool))
 }
 
 #[tokio::test(start_paused = true)]
 async fn too_many_tools_wait_behind_a_search() {
     let fake = Arc::new(with_tools(&["create_issue", "close_issue", "send_mail", "echo"]));
     let bench =
-        Bench::build(fake, vec![definition("fake")], |config| config.schema_tokens_max = 10);
+        McpTestHost::build(fake, vec![definition("fake")], |config| config.schema_tokens_max = 10);
     bench.servers.ready("fake").await.unwrap();
-    let shown = |bench: &Bench| -> Vec<String> {
+    let shown = |bench: &McpTestHost| -> Vec<String> {
         let tools = bench.registry().list();
-        let shown = tools.iter().filter(|tool| tool.shown == Shown::Always);
+        let shown = tools.iter().filter(|tool| tool.shown == ToolVisibility::Always);
         shown.map(|tool| tool.tool.spec().name.to_string()).collect()
     };
     assert_eq!(shown(&bench), ["ToolSearch"]);
@@ -475,11 +484,11 @@ async fn questions_of_a_server_reach_the_person_of_the_call() {
             (asked[0].origin.as_str(), asked[0].message.as_str()),
             ("MCP server `fake`", "Who are you?")
         );
-        assert!(asked[0].call.is_some() && matches!(asked[0].wanted, Wanted::Form(_)));
+        assert!(asked[0].call.is_some() && matches!(asked[0].wanted, ElicitationMode::Form(_)));
     }
     // With nobody to ask, none is declared and none is answered.
     let nobody =
-        Bench::build(Arc::new(with_tools(&["need"])), vec![definition("fake")], |config| {
+        McpTestHost::build(Arc::new(with_tools(&["need"])), vec![definition("fake")], |config| {
             config.elicitor = None
         });
     nobody.servers.ready("fake").await.unwrap();
@@ -487,14 +496,15 @@ async fn questions_of_a_server_reach_the_person_of_the_call() {
         outcome(&nobody, "fake__need", json!({})).await,
         r#"{"who":{"action":"cancel"}} "s1""#
     );
-    let declared =
-        |bench: &Bench| bench.fake.heard.lock().unwrap()[0].to_string().contains("elicitation");
+    let declared = |bench: &McpTestHost| {
+        bench.fake.heard.lock().unwrap()[0].to_string().contains("elicitation")
+    };
     assert!(declared(&bench) && !declared(&nobody));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_question_that_comes_by_itself_needs_a_call_that_runs() {
-    let bench = ready(Fake::legacy()).await;
+    let bench = ready(FakeServer::legacy()).await;
     let ask = |id: u32, wanted: Value| {
         let params = json!({"message": "Your name?", "mode": "form", "requestedSchema": wanted});
         json!({"jsonrpc": "2.0", "id": id, "method": "elicitation/create", "params": params})
@@ -533,22 +543,34 @@ async fn a_question_that_comes_by_itself_needs_a_call_that_runs() {
 
 #[tokio::test(start_paused = true)]
 async fn hosts_share_a_server_and_an_idle_one_stops() {
-    let fake = Arc::new(Fake::default());
-    let one = Bench::build(Arc::clone(&fake), vec![definition("fake")], |_| {});
-    let pool: Arc<super::Pool> = Arc::default();
-    let two =
-        Bench::again(Arc::clone(&one.temp), Arc::clone(&fake), vec![definition("a")], |config| {
+    let fake = Arc::new(FakeServer::default());
+    let one = McpTestHost::build(Arc::clone(&fake), vec![definition("fake")], |_| {});
+    let pool: Arc<super::ServerPool> = Arc::default();
+    let two = McpTestHost::again(
+        Arc::clone(&one.temp),
+        Arc::clone(&fake),
+        vec![definition("a")],
+        |config| {
             config.pool = Arc::clone(&pool);
-        });
-    let three =
-        Bench::again(Arc::clone(&one.temp), Arc::clone(&fake), vec![definition("a")], |config| {
+        },
+    );
+    let three = McpTestHost::again(
+        Arc::clone(&one.temp),
+        Arc::clone(&fake),
+        vec![definition("a")],
+        |config| {
             config.pool = Arc::clone(&pool);
-        });
-    let four =
-        Bench::again(Arc::clone(&one.temp), Arc::clone(&fake), vec![definition("a")], |config| {
+        },
+    );
+    let four = McpTestHost::again(
+        Arc::clone(&one.temp),
+        Arc::clone(&fake),
+        vec![definition("a")],
+        |config| {
             config.pool = Arc::clone(&pool);
             config.confined_by = "another workspace".to_owned();
-        });
+        },
+    );
     two.servers.ready("a").await.unwrap();
     three.servers.ready("a").await.unwrap();
     assert_eq!(fake.starts.load(Ordering::SeqCst), 1, "one process for both");
@@ -559,9 +581,10 @@ async fn hosts_share_a_server_and_an_idle_one_stops() {
     patient.startup_timeout *= 2;
     for (starts, other) in [(3, definition("b")), (4, patient)] {
         let alias = other.alias.to_string();
-        let five = Bench::again(Arc::clone(&one.temp), Arc::clone(&fake), vec![other], |config| {
-            config.pool = Arc::clone(&pool);
-        });
+        let five =
+            McpTestHost::again(Arc::clone(&one.temp), Arc::clone(&fake), vec![other], |config| {
+                config.pool = Arc::clone(&pool);
+            });
         five.servers.ready(&alias).await.unwrap();
         assert_eq!(fake.starts.load(Ordering::SeqCst), starts);
         five.servers.stop().await;
@@ -572,7 +595,7 @@ async fn hosts_share_a_server_and_an_idle_one_stops() {
     tokio::time::sleep(Duration::from_secs(11 * 60)).await;
     settle().await;
     assert_eq!(fake.running.load(Ordering::SeqCst), 0, "nobody used it for a while");
-    assert_eq!(three.servers.status()[0].state, ServerState::Stopped);
+    assert_eq!(three.servers.status()[0].state, ServerPhase::Stopped);
     assert_eq!(outcome(&three, "a__echo", json!({})).await, "{}", "and it comes back");
     three.servers.stop().await;
     settle().await;
@@ -581,13 +604,13 @@ async fn hosts_share_a_server_and_an_idle_one_stops() {
 
 #[tokio::test]
 async fn another_zero_can_have_a_server_started_anew() {
-    let fake = Arc::new(Fake::default());
-    let ours = Bench::build(Arc::clone(&fake), vec![definition("fake")], |_| {});
+    let fake = Arc::new(FakeServer::default());
+    let ours = McpTestHost::build(Arc::clone(&fake), vec![definition("fake")], |_| {});
     ours.servers.ready("fake").await.unwrap();
     tokio::time::sleep(Duration::from_millis(30)).await;
-    let theirs = Bench::again(
+    let theirs = McpTestHost::again(
         Arc::clone(&ours.temp),
-        Arc::new(Fake::default()),
+        Arc::new(FakeServer::default()),
         vec![definition("fake")],
         |_| {},
     );
@@ -616,7 +639,7 @@ done
 
 #[tokio::test]
 async fn a_server_that_is_a_process_crashes_comes_back_and_is_gone_in_the_end() {
-    let bench = Bench::of_script(SCRIPT);
+    let bench = McpTestHost::of_script(SCRIPT);
     bench.servers.register_known();
     bench.servers.ready("fake").await.unwrap();
     assert_eq!(bench.names(), ["fake__crash", "fake__pid"]);
@@ -632,7 +655,7 @@ async fn a_server_that_is_a_process_crashes_comes_back_and_is_gone_in_the_end() 
     assert!(first.parse::<u32>().is_ok() && second.parse::<u32>().is_ok(), "{first} {second}");
     assert_eq!(bench.servers.status()[0].starts, 2);
     bench.servers.stop().await;
-    assert_eq!(bench.servers.status()[0].state, ServerState::Stopped);
+    assert_eq!(bench.servers.status()[0].state, ServerPhase::Stopped);
 }
 
 #[tokio::test]
@@ -641,14 +664,14 @@ async fn what_settings_gave_a_server_is_nowhere_in_what_is_told_of_it() {
     for (script, starts) in
         [(format!("{loud}\n{SCRIPT}"), true), (format!("{loud}\nexit 3"), false)]
     {
-        let bench = Bench::of_script(&script);
+        let bench = McpTestHost::of_script(&script);
         bench.servers.register_known();
         let mut told = match bench.servers.ready("fake").await {
             Ok(()) => String::new(),
             Err(error) => format!("{:?}", error.for_call("fake")),
         };
         assert_eq!(told.is_empty(), starts, "{told}");
-        let status = |bench: &Bench| serde_json::to_string(&bench.servers.status()).unwrap();
+        let status = |bench: &McpTestHost| serde_json::to_string(&bench.servers.status()).unwrap();
         told.push_str(&status(&bench));
         if starts {
             told.push_str(&outcome(&bench, "fake__crash", json!({})).await);
@@ -664,7 +687,7 @@ async fn what_settings_gave_a_server_is_nowhere_in_what_is_told_of_it() {
         let kept = std::fs::read_to_string(catalogue.path().join(&names[0])).unwrap();
         contains(&kept, &["error [OWN_VALUE]"]);
         told.push_str(&kept);
-        assert!(!told.contains(Bench::OWN_VALUE), "{told}");
+        assert!(!told.contains(McpTestHost::OWN_VALUE), "{told}");
     }
 }
 
@@ -687,8 +710,8 @@ async fn strange_answers_are_errors_that_say_so() {
 
 #[tokio::test(start_paused = true)]
 async fn a_start_that_nobody_wants_any_more_is_given_up() {
-    let mute = Fake { answers: Default::default(), is_silent: true, ..Fake::default() };
-    let bench = Bench::new(mute);
+    let mute = FakeServer { answers: Default::default(), is_silent: true, ..FakeServer::default() };
+    let bench = McpTestHost::new(mute);
     let began = tokio::time::Instant::now();
     let stopped = async {
         tokio::time::sleep(Duration::from_secs(1)).await;
@@ -699,19 +722,19 @@ async fn a_start_that_nobody_wants_any_more_is_given_up() {
     assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
     settle().await;
     assert_eq!(bench.fake.running.load(Ordering::SeqCst), 0);
-    assert_eq!(bench.servers.status()[0].state, ServerState::Stopped);
+    assert_eq!(bench.servers.status()[0].state, ServerPhase::Stopped);
 }
 
 #[tokio::test(start_paused = true)]
 async fn nothing_waits_for_a_server_that_hangs() {
-    let mute = Fake { answers: Default::default(), is_silent: true, ..Fake::default() };
-    let bench = Bench::build(Arc::new(mute), vec![definition("a"), definition("b")], |_| {});
+    let mute = FakeServer { answers: Default::default(), is_silent: true, ..FakeServer::default() };
+    let bench = McpTestHost::build(Arc::new(mute), vec![definition("a"), definition("b")], |_| {});
     let began = tokio::time::Instant::now();
     bench.servers.register_known();
     bench.servers.start_unknown();
     assert_eq!((bench.names().len(), began.elapsed().as_millis()), (0, 0));
     settle().await;
-    assert_eq!(bench.servers.status()[0].state, ServerState::Starting);
+    assert_eq!(bench.servers.status()[0].state, ServerPhase::Starting);
     let statuses = bench.servers.probe().await;
     assert_eq!(statuses.len(), 2);
     for status in statuses {
@@ -720,19 +743,19 @@ async fn nothing_waits_for_a_server_that_hangs() {
         assert_eq!(error.stderr_tail, "last words");
     }
     fn is_send_and_sync<T: Send + Sync>() {}
-    is_send_and_sync::<super::Servers>();
+    is_send_and_sync::<super::McpServerSet>();
     is_send_and_sync::<ToolHost>();
 }
 
-fn silent() -> Fake {
-    let fake = Fake { is_silent: true, ..Fake::default() };
+fn silent() -> FakeServer {
+    let fake = FakeServer { is_silent: true, ..FakeServer::default() };
     fake.answers.lock().unwrap().clear();
     fake
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_end_waits_for_no_start() {
-    let bench = Bench::new(silent());
+    let bench = McpTestHost::new(silent());
     let began = tokio::time::Instant::now();
     bench.servers.start_unknown();
     let servers = Arc::clone(&bench.servers);
@@ -750,7 +773,7 @@ async fn the_end_waits_for_no_start() {
 
 #[tokio::test(start_paused = true)]
 async fn who_waited_for_a_start_that_failed_waits_for_no_other() {
-    let bench = Bench::new(silent());
+    let bench = McpTestHost::new(silent());
     let began = tokio::time::Instant::now();
     let all = (0..5).map(|_| {
         let servers = Arc::clone(&bench.servers);

@@ -3,13 +3,13 @@
 //! A server on a port of this machine can be reached by every program on it and, through a browser,
 //! by every page a person looks at. So each request is looked at before the protocol is: it must
 //! come to an address of ours, from a page of this machine if from any, and with the token. See
-//! [`guard`]. Everything a stranger can take is bounded: connections, bytes, time.
+//! [`request_guard`]. Everything a stranger can take is bounded: connections, bytes, time.
 //!
 //! A client that shakes hands has a session of its own for as long as the protocol's session lasts.
-//! Requests that stand alone share one: see [`super::sessions`].
+//! Requests that stand alone share one: see [`super::client_sessions`].
 
 mod cors;
-pub(super) mod guard;
+pub(super) mod request_guard;
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -33,10 +33,10 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use self::guard::{Guard, Refusal};
-use super::handler::Handler;
-use super::{ServeError, Server, ServerConfig, sessions};
-use crate::wire::{self, json};
+use self::request_guard::{HttpRefusal, RequestGuard};
+use super::service_handler::McpServiceHandler;
+use super::{McpServiceConfig, McpServiceError, McpServiceState, client_sessions};
+use crate::wire::{self, json_scan};
 
 /// The one path there is.
 pub const PATH: &str = "/mcp";
@@ -46,41 +46,41 @@ const TAKE_AGAIN: Duration = Duration::from_millis(100);
 const FAREWELL: Duration = Duration::from_millis(500);
 
 /// Where and for whom a server is there.
-pub struct HttpConfig {
+pub struct McpHttpConfig {
     /// The socket; bound by whoever says where.
     pub listener: TcpListener,
     /// Who may use it.
-    pub access: Access,
+    pub access: McpHttpAccess,
     /// Whether it may be reached from other machines.
-    pub reachable: Reachable,
+    pub reachable: NetworkExposure,
     /// Names besides loopback that requests may be addressed to, without a port.
     pub hosts: Vec<String>,
     /// Origins besides those of this machine whose pages may use it, such as
     /// `https://app.example:8443`.
     pub origins: Vec<String>,
     /// Its bounds.
-    pub limits: HttpLimits,
+    pub limits: McpHttpServerLimits,
     /// Ends it.
     pub stop: CancellationToken,
 }
 
-impl HttpConfig {
+impl McpHttpConfig {
     /// A server for whoever has the token, on this machine.
     pub fn new(listener: TcpListener, token: impl Into<String>) -> Self {
         Self {
             listener,
-            access: Access::Token(token.into()),
-            reachable: Reachable::ThisMachine,
+            access: McpHttpAccess::Token(token.into()),
+            reachable: NetworkExposure::ThisMachine,
             hosts: Vec::new(),
             origins: Vec::new(),
-            limits: HttpLimits::default(),
+            limits: McpHttpServerLimits::default(),
             stop: CancellationToken::new(),
         }
     }
 }
 
 /// Who may use a server.
-pub enum Access {
+pub enum McpHttpAccess {
     /// Whoever sends `Authorization: Bearer` with this.
     Token(String),
     /// Every program of this machine. For servers that can do no harm, such as those of tests.
@@ -89,7 +89,7 @@ pub enum Access {
 
 /// From where a server can be reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reachable {
+pub enum NetworkExposure {
     /// Only from this machine; any other address is refused.
     ThisMachine,
     /// From wherever the network lets one.
@@ -98,7 +98,7 @@ pub enum Reachable {
 
 /// Bounds of an HTTP server.
 #[derive(Clone, Copy, Debug)]
-pub struct HttpLimits {
+pub struct McpHttpServerLimits {
     /// Connections at once; more wait to be taken. Each call holds one while it runs or waits for a
     /// person, and answers come over others: it must be more than the calls there can be.
     pub connections_max: usize,
@@ -113,7 +113,7 @@ pub struct HttpLimits {
     pub session_idle: Duration,
 }
 
-impl Default for HttpLimits {
+impl Default for McpHttpServerLimits {
     fn default() -> Self {
         Self {
             connections_max: 1024,
@@ -126,15 +126,18 @@ impl Default for HttpLimits {
 }
 
 /// Serves the tools of a host until either is stopped.
-pub async fn serve_http(config: ServerConfig, mut http: HttpConfig) -> Result<(), ServeError> {
-    let server = Server::start(config);
+pub async fn serve_http(
+    config: McpServiceConfig,
+    mut http: McpHttpConfig,
+) -> Result<(), McpServiceError> {
+    let server = McpServiceState::start(config);
     let stop = http.stop.child_token();
     http.stop = stop.clone();
     let shared = Arc::clone(&server);
     let deleted = Arc::clone(&server);
     let served = serve_sessions(
         http,
-        move || Handler::new(Arc::clone(&shared)),
+        move || McpServiceHandler::new(Arc::clone(&shared)),
         move |session| deleted.http_sessions.end(session),
     );
     let outcome = tokio::select! {
@@ -155,23 +158,23 @@ pub async fn serve_http(config: ServerConfig, mut http: HttpConfig) -> Result<()
 /// Serves whatever a handler offers, each client by one of its own. A handler is also made for each
 /// request that stands alone, so making one must be cheap.
 pub async fn serve_handler_http<H: ServerHandler>(
-    config: HttpConfig,
+    config: McpHttpConfig,
     handler: impl Fn() -> H + Send + Sync + 'static,
-) -> Result<(), ServeError> {
+) -> Result<(), McpServiceError> {
     serve_sessions(config, handler, |_| {}).await
 }
 
 /// The same, and tells which protocol session a client has ended: the SDK would let its calls run
 /// on for seconds.
 async fn serve_sessions<H: ServerHandler>(
-    config: HttpConfig,
+    config: McpHttpConfig,
     handler: impl Fn() -> H + Send + Sync + 'static,
     ended_session: impl Fn(&str) + Send + Sync + 'static,
-) -> Result<(), ServeError> {
-    let HttpConfig { listener, access, reachable, hosts, origins, limits, stop } = config;
-    let address = listener.local_addr().map_err(ServeError::Socket)?;
-    if reachable == Reachable::ThisMachine && !address.ip().is_loopback() {
-        return Err(ServeError::OpenAddress(address));
+) -> Result<(), McpServiceError> {
+    let McpHttpConfig { listener, access, reachable, hosts, origins, limits, stop } = config;
+    let address = listener.local_addr().map_err(McpServiceError::Socket)?;
+    if reachable == NetworkExposure::ThisMachine && !address.ip().is_loopback() {
+        return Err(McpServiceError::OpenAddress(address));
     }
     let mut sessions = LocalSessionManager::default();
     sessions.session_config.keep_alive = Some(limits.session_idle);
@@ -185,8 +188,8 @@ async fn serve_sessions<H: ServerHandler>(
             .with_max_request_body_bytes(limits.body_bytes_max)
             .with_cancellation_token(ended.clone()),
     );
-    let shared = Arc::new(Shared {
-        guard: Guard::new(access, address.ip(), &hosts, &origins),
+    let shared = Arc::new(HttpServiceState {
+        guard: RequestGuard::new(access, address.ip(), &hosts, &origins),
         service,
         limits,
         ended_session: Box::new(ended_session),
@@ -196,16 +199,16 @@ async fn serve_sessions<H: ServerHandler>(
     Ok(())
 }
 
-struct Shared<H> {
-    guard: Guard,
+struct HttpServiceState<H> {
+    guard: RequestGuard,
     service: StreamableHttpService<H, LocalSessionManager>,
-    limits: HttpLimits,
+    limits: McpHttpServerLimits,
     ended_session: Box<dyn Fn(&str) + Send + Sync>,
     ended: CancellationToken,
 }
 
 /// Takes connections until the end, and gives those there are a moment then.
-async fn take_all<H: ServerHandler>(shared: &Arc<Shared<H>>, listener: TcpListener) {
+async fn take_all<H: ServerHandler>(shared: &Arc<HttpServiceState<H>>, listener: TcpListener) {
     let places = Arc::new(Semaphore::new(shared.limits.connections_max));
     let mut connections = JoinSet::new();
     let take = async {
@@ -235,7 +238,11 @@ async fn take_all<H: ServerHandler>(shared: &Arc<Shared<H>>, listener: TcpListen
     let _ = timeout(FAREWELL, all_ended).await;
 }
 
-async fn connection<H: ServerHandler>(shared: Arc<Shared<H>>, stream: TcpStream, from: SocketAddr) {
+async fn connection<H: ServerHandler>(
+    shared: Arc<HttpServiceState<H>>,
+    stream: TcpStream,
+    from: SocketAddr,
+) {
     // It only makes small messages slower where it fails.
     let _ = stream.set_nodelay(true);
     let answering = Arc::clone(&shared);
@@ -260,10 +267,10 @@ async fn connection<H: ServerHandler>(shared: Arc<Shared<H>>, stream: TcpStream,
     }
 }
 
-type Reply = Response<BoxBody<Bytes, Infallible>>;
+type McpHttpReply = Response<BoxBody<Bytes, Infallible>>;
 
-impl<H: ServerHandler> Shared<H> {
-    async fn answer(&self, request: Request<Incoming>) -> Reply {
+impl<H: ServerHandler> HttpServiceState<H> {
+    async fn answer(&self, request: Request<Incoming>) -> McpHttpReply {
         if let Err(refusal) = self.guard.check_place(request.uri(), request.headers()) {
             return refuse(refusal);
         }
@@ -280,7 +287,7 @@ impl<H: ServerHandler> Shared<H> {
     }
 
     /// Answers a request that is addressed to us and comes from nowhere else than it may.
-    async fn answer_there(&self, request: Request<Incoming>) -> Reply {
+    async fn answer_there(&self, request: Request<Incoming>) -> McpHttpReply {
         if let Err(refusal) = self.guard.check_token(request.headers()) {
             return refuse(refusal);
         }
@@ -297,7 +304,7 @@ impl<H: ServerHandler> Shared<H> {
             _ => Bytes::new(),
         };
         let ends = match head.method {
-            Method::DELETE => sessions::session_of(&head.headers).map(str::to_owned),
+            Method::DELETE => client_sessions::session_of(&head.headers).map(str::to_owned),
             _ => None,
         };
         let reply = self.service.handle(Request::from_parts(head, Full::new(body))).await;
@@ -308,13 +315,13 @@ impl<H: ServerHandler> Shared<H> {
     }
 
     /// The whole body, within its bounds.
-    async fn read(&self, body: Incoming) -> Result<Bytes, Box<Reply>> {
+    async fn read(&self, body: Incoming) -> Result<Bytes, Box<McpHttpReply>> {
         let body = Limited::new(body, self.limits.body_bytes_max).collect();
         let refuse = |status, message: &str| Err(Box::new(plain(status, message)));
         match timeout(self.limits.body_time, body).await {
             Ok(Ok(body)) => {
                 let body = body.to_bytes();
-                let (weight, most) = (json::weigh(&body), wire::Limits::default());
+                let (weight, most) = (json_scan::weigh(&body), wire::McpMessageLimits::default());
                 match weight.depth > most.depth_max || weight.nodes > most.nodes_max {
                     true => refuse(
                         StatusCode::BAD_REQUEST,
@@ -332,12 +339,12 @@ impl<H: ServerHandler> Shared<H> {
     }
 }
 
-fn refuse(refusal: Refusal) -> Reply {
+fn refuse(refusal: HttpRefusal) -> McpHttpReply {
     tracing::warn!(reason = refusal.reason(), "refused a request");
     refusal.reply()
 }
 
-fn plain(status: StatusCode, message: &str) -> Reply {
+fn plain(status: StatusCode, message: &str) -> McpHttpReply {
     let mut reply = Response::new(Full::new(Bytes::from(message.to_owned())).boxed());
     *reply.status_mut() = status;
     reply

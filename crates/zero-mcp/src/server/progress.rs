@@ -11,9 +11,9 @@ use rmcp::model::{ProgressNotificationParam, ProgressToken};
 use rmcp::service::{Peer, RoleServer};
 use tokio::sync::watch;
 use tokio::time::Instant;
-use zero_runtime::{CallEvent, Observer};
+use zero_runtime::{CallEvent, CallEventObserver};
 
-use super::switchboard::Switchboard;
+use super::call_router::McpCallRouter;
 
 /// Time between two messages to a client.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -22,17 +22,17 @@ const MESSAGE_BYTES_MAX: usize = 4 * 1024;
 
 /// Hears what calls say, and leaves it on their lines.
 pub struct McpObserver {
-    board: Arc<Switchboard>,
+    board: Arc<McpCallRouter>,
 }
 
 impl McpObserver {
     /// An observer that finds clients on this board.
-    pub fn new(board: Arc<Switchboard>) -> Arc<Self> {
+    pub fn new(board: Arc<McpCallRouter>) -> Arc<Self> {
         Arc::new(Self { board })
     }
 }
 
-impl Observer for McpObserver {
+impl CallEventObserver for McpObserver {
     fn event(&self, event: &CallEvent) {
         let CallEvent::Progress { call, message } = event else { return };
         if let Some(line) = self.board.line(call) {
@@ -44,7 +44,7 @@ impl Observer for McpObserver {
 }
 
 /// Passes on what a call says to the request that wants to hear it.
-pub(super) struct Teller {
+pub(super) struct ProgressReporter {
     peer: Peer<RoleServer>,
     /// None when the client does not want to hear anything.
     token: Option<ProgressToken>,
@@ -52,7 +52,7 @@ pub(super) struct Teller {
     next: Instant,
 }
 
-impl Teller {
+impl ProgressReporter {
     pub(super) fn new(peer: Peer<RoleServer>, token: Option<ProgressToken>) -> Self {
         Self { peer, token, said: 0, next: Instant::now() }
     }

@@ -16,9 +16,9 @@ use rmcp::service::{
 use rmcp::transport::{IntoTransport, Transport};
 use tokio_util::sync::CancellationToken;
 
-use super::handler::Handler;
-use super::{ServeError, Server, ServerConfig};
-use crate::wire::{Closed, Limits, Lines, Troubles};
+use super::service_handler::McpServiceHandler;
+use super::{McpServiceConfig, McpServiceError, McpServiceState};
+use crate::wire::{ConnectionDiagnostics, DisconnectCause, LineTransport, McpMessageLimits};
 
 /// How often it is looked whether all is answered when the client is gone: a script that pipes its
 /// requests in and closes the pipe wants to read the results. Looks are counted instead of time: on a
@@ -36,44 +36,52 @@ const UNREAD_MAX: Duration = Duration::from_secs(5 * 60);
 
 /// Serves one client on stdin and stdout until stdin ends or the server is stopped. Nothing else
 /// may be written to stdout.
-pub async fn serve_stdio(config: ServerConfig) -> Result<(), ServeError> {
-    let (input, output) = zero_runtime::stdio::stdio().map_err(ServeError::Socket)?;
-    let limits = Limits { write_timeout: UNREAD_MAX, ..Limits::default() };
-    serve_lines(config, Lines::new(input, output, limits, Troubles::default())).await
+pub async fn serve_stdio(config: McpServiceConfig) -> Result<(), McpServiceError> {
+    let (input, output) = zero_runtime::stdio::stdio().map_err(McpServiceError::Socket)?;
+    let limits = McpMessageLimits { write_timeout: UNREAD_MAX, ..McpMessageLimits::default() };
+    serve_lines(config, LineTransport::new(input, output, limits, ConnectionDiagnostics::default()))
+        .await
 }
 
 /// Serves one client on a pair of streams. When it returns, what the client is told is written. A
 /// client that does not read what it is told is an error.
-pub async fn serve_lines(config: ServerConfig, lines: Lines<RoleServer>) -> Result<(), ServeError> {
+pub async fn serve_lines(
+    config: McpServiceConfig,
+    lines: LineTransport<RoleServer>,
+) -> Result<(), McpServiceError> {
     let (closing, written) = (lines.closing(), lines.written());
     let troubles = lines.troubles().clone();
     let outcome = serve_on(config, lines).await;
     closing.cancel();
     let _ = tokio::time::timeout(WRITE_OUT, written.cancelled()).await;
     match troubles.closed() {
-        Some(Closed::WriteTimedOut { after }) => Err(ServeError::NotRead(after)),
+        Some(DisconnectCause::WriteTimedOut { after }) => Err(McpServiceError::NotRead(after)),
         _ => outcome,
     }
 }
 
 /// Serves one client on any transport.
-pub async fn serve_on<T, E, A>(config: ServerConfig, transport: T) -> Result<(), ServeError>
+pub async fn serve_on<T, E, A>(
+    config: McpServiceConfig,
+    transport: T,
+) -> Result<(), McpServiceError>
 where
     T: IntoTransport<RoleServer, E, A>,
     E: std::error::Error + Send + Sync + 'static,
 {
-    let server = Server::start(config);
+    let server = McpServiceState::start(config);
     let gone = CancellationToken::new();
     let open = Arc::new(AtomicUsize::new(0));
-    let watched = Watched {
+    let watched = MonitoredTransport {
         inner: transport.into_transport(),
         gone: gone.clone(),
         open: Arc::clone(&open),
-        begun: Begun::NotYet,
+        begun: ClientActivity::NotYet,
     };
     let stop = server.stop.child_token();
     let served = async {
-        match serve_server_with_ct(Handler::new(Arc::clone(&server)), watched, stop).await {
+        match serve_server_with_ct(McpServiceHandler::new(Arc::clone(&server)), watched, stop).await
+        {
             Ok(running) => {
                 // However it ended, it did.
                 let _ = running.waiting().await;
@@ -82,7 +90,7 @@ where
             Err(ServerInitializeError::ConnectionClosed(_) | ServerInitializeError::Cancelled) => {
                 Ok(())
             }
-            Err(error) => Err(ServeError::Begin(error.to_string())),
+            Err(error) => Err(McpServiceError::Begin(error.to_string())),
         }
     };
     let outcome = tokio::select! {
@@ -94,7 +102,7 @@ where
 }
 
 /// Returns when a client that is gone, or a server that is stopped, had its time.
-async fn farewell(server: &Server, gone: &CancellationToken, open: &AtomicUsize) {
+async fn farewell(server: &McpServiceState, gone: &CancellationToken, open: &AtomicUsize) {
     let answered = async {
         gone.cancelled().await;
         for _ in 0..LOOKS_MAX {
@@ -113,22 +121,22 @@ async fn farewell(server: &Server, gone: &CancellationToken, open: &AtomicUsize)
 }
 
 /// A transport that tells when the client is gone. The SDK would let calls run on for seconds.
-struct Watched<T> {
+struct MonitoredTransport<T> {
     inner: T,
     gone: CancellationToken,
     /// Requests without an answer.
     open: Arc<AtomicUsize>,
-    begun: Begun,
+    begun: ClientActivity,
 }
 
 /// Whether the client has asked for anything.
 #[derive(PartialEq)]
-enum Begun {
+enum ClientActivity {
     NotYet,
     Yes,
 }
 
-impl<T: Transport<RoleServer>> Transport<RoleServer> for Watched<T> {
+impl<T: Transport<RoleServer>> Transport<RoleServer> for MonitoredTransport<T> {
     type Error = T::Error;
 
     fn send(
@@ -156,12 +164,12 @@ impl<T: Transport<RoleServer>> Transport<RoleServer> for Watched<T> {
             };
             match (&message, &self.begun) {
                 (JsonRpcMessage::Request(_), _) => {
-                    self.begun = Begun::Yes;
+                    self.begun = ClientActivity::Yes;
                     self.open.fetch_add(1, Ordering::Relaxed);
                 }
                 // The SDK takes anything but a request at the beginning for the end of it.
-                (_, Begun::NotYet) => continue,
-                (_, Begun::Yes) => {}
+                (_, ClientActivity::NotYet) => continue,
+                (_, ClientActivity::Yes) => {}
             }
             return Some(message);
         }

@@ -2,18 +2,18 @@
 
 use rmcp::model::RequestId;
 
-use super::json::{self, Malformed};
+use super::json_scan::{self, MalformedJsonError};
 
 /// How far into a line that is too long its id is looked for, and how far before its end.
-const ID_WITHIN: usize = zero_runtime::lines::ENDS_KEPT;
+const ID_WITHIN: usize = zero_runtime::line_reader::ENDS_KEPT;
 
 /// The members of a message that tell what it is, each as it is written.
 #[derive(Debug, Default)]
-pub(crate) struct Envelope<'a> {
+pub(crate) struct MessageEnvelope<'a> {
     /// Whether it says that it is JSON-RPC 2.0.
     pub(crate) is_version_two: bool,
     /// Whom it concerns.
-    pub(crate) id: Id,
+    pub(crate) id: EnvelopeId,
     pub(crate) method: Option<String>,
     pub(crate) params: Option<&'a [u8]>,
     pub(crate) result: Option<&'a [u8]>,
@@ -22,7 +22,7 @@ pub(crate) struct Envelope<'a> {
 
 /// The id of a message.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) enum Id {
+pub(crate) enum EnvelopeId {
     #[default]
     Absent,
     /// There, but null or nothing that an id can be.
@@ -30,7 +30,7 @@ pub(crate) enum Id {
     Given(RequestId),
 }
 
-impl Id {
+impl EnvelopeId {
     fn read(written: &[u8]) -> Self {
         // The longest id that is taken; one of megabytes would be kept and repeated.
         if written.len() > ID_WITHIN {
@@ -47,11 +47,11 @@ impl Id {
     }
 }
 
-impl<'a> Envelope<'a> {
+impl<'a> MessageEnvelope<'a> {
     /// Takes a whole message apart. One that says a thing twice says nothing.
-    pub(crate) fn read(message: &'a [u8]) -> Result<Self, Malformed> {
+    pub(crate) fn read(message: &'a [u8]) -> Result<Self, MalformedJsonError> {
         let (envelope, whole) = Self::read_as_far_as_possible(message);
-        if whole { Ok(envelope) } else { Err(Malformed) }
+        if whole { Ok(envelope) } else { Err(MalformedJsonError) }
     }
 
     /// Takes the beginning of a message apart, as far as it goes.
@@ -62,7 +62,7 @@ impl<'a> Envelope<'a> {
     fn read_as_far_as_possible(message: &'a [u8]) -> (Self, bool) {
         let mut envelope = Self::default();
         let mut seen: [bool; 6] = [false; 6];
-        for piece in json::members(message) {
+        for piece in json_scan::members(message) {
             let Ok(piece) = piece else { return (envelope, false) };
             let known: [&[u8]; 6] = [b"jsonrpc", b"id", b"method", b"params", b"result", b"error"];
             let Some(which) = known.iter().position(|known| *known == piece.key) else { continue };
@@ -71,9 +71,9 @@ impl<'a> Envelope<'a> {
             }
             match which {
                 0 => envelope.is_version_two = piece.value == br#""2.0""#,
-                1 => envelope.id = Id::read(piece.value),
+                1 => envelope.id = EnvelopeId::read(piece.value),
                 2 => {
-                    let Some(method) = json::text(piece.value) else {
+                    let Some(method) = json_scan::text(piece.value) else {
                         return (Self::default(), false);
                     };
                     envelope.method = Some(method);
@@ -98,7 +98,7 @@ pub(crate) fn id_at_end(tail: &[u8]) -> Option<RequestId> {
     if before.last() != Some(&b',') {
         return None;
     }
-    Id::read(value).given().cloned()
+    EnvelopeId::read(value).given().cloned()
 }
 
 #[cfg(test)]
@@ -108,9 +108,9 @@ mod tests {
     #[test]
     fn an_id_is_found_at_either_end_of_what_is_cut() {
         let head = br#"{"jsonrpc":"2.0","id":7,"result":{"content":[{"text":"xxxx"#;
-        assert_eq!(Envelope::read_head(head).id, Id::Given(RequestId::Number(7)));
+        assert_eq!(MessageEnvelope::read_head(head).id, EnvelopeId::Given(RequestId::Number(7)));
         let cut = br#"{"jsonrpc":"2.0","id":71234"#;
-        assert_eq!(Envelope::read_head(cut).id, Id::Absent);
+        assert_eq!(MessageEnvelope::read_head(cut).id, EnvelopeId::Absent);
         assert_eq!(id_at_end(br#"xxx"]},"id":9}"#), Some(RequestId::Number(9)));
         assert_eq!(id_at_end(b"xx\"]},\"id\" : \"a\" } \r"), Some(RequestId::String("a".into())));
         assert_eq!(id_at_end(br#"xxx{"a":1,"id":9}}"#), None);
@@ -119,15 +119,19 @@ mod tests {
 
     #[test]
     fn a_message_that_says_a_thing_twice_says_nothing() {
-        assert!(Envelope::read(br#"{"jsonrpc":"2.0","id":1,"id":2,"result":{}}"#).is_err());
-        assert!(Envelope::read(br#"{"jsonrpc":"2.0","id":1,"result":{}}"#).is_ok());
+        assert!(MessageEnvelope::read(br#"{"jsonrpc":"2.0","id":1,"id":2,"result":{}}"#).is_err());
+        assert!(MessageEnvelope::read(br#"{"jsonrpc":"2.0","id":1,"result":{}}"#).is_ok());
     }
 
     #[test]
     fn ids_that_are_none_are_unusable() {
         for id in ["null", "1.5", "[]", "true", "18446744073709551616"] {
             let message = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#);
-            assert_eq!(Envelope::read(message.as_bytes()).unwrap().id, Id::Unusable, "{id}");
+            assert_eq!(
+                MessageEnvelope::read(message.as_bytes()).unwrap().id,
+                EnvelopeId::Unusable,
+                "{id}"
+            );
         }
     }
 }

@@ -6,25 +6,25 @@ use rmcp::model::{
 };
 use rmcp::service::{RoleClient, RoleServer, ServiceRole};
 
-use super::Limits;
-use super::clean;
-use super::ledger::Asked;
-use super::troubles::Troubles;
+use super::McpMessageLimits;
+use super::connection_diagnostics::ConnectionDiagnostics;
+use super::pending_requests::McpRequestKind;
+use super::sanitize;
 
 /// A side of a connection.
-pub trait Role: ServiceRole {
+pub trait ConnectionRole: ServiceRole {
     /// What the answer to a request of ours has to be.
-    fn asked(request: &Self::Req) -> Asked;
+    fn asked(request: &Self::Req) -> McpRequestKind;
 
     /// The request of ours that a notification of ours gives up.
     fn given_up(notification: &Self::Not) -> Option<&RequestId>;
 
     /// Reads the result of an answer, mending what can be mended; or says why it cannot be taken.
     fn result(
-        asked: Asked,
+        asked: McpRequestKind,
         written: &[u8],
-        limits: &Limits,
-        troubles: &Troubles,
+        limits: &McpMessageLimits,
+        troubles: &ConnectionDiagnostics,
     ) -> Result<Self::PeerResp, String>;
 
     /// Reads a request that comes often without trying all others first.
@@ -34,14 +34,14 @@ pub trait Role: ServiceRole {
     fn check(request: &Self::PeerReq) -> Result<(), ErrorData>;
 }
 
-impl Role for RoleClient {
-    fn asked(request: &ClientRequest) -> Asked {
+impl ConnectionRole for RoleClient {
+    fn asked(request: &ClientRequest) -> McpRequestKind {
         match request {
-            ClientRequest::InitializeRequest(_) => Asked::Greeting,
-            ClientRequest::DiscoverRequest(_) => Asked::Discovery,
-            ClientRequest::ListToolsRequest(_) => Asked::ToolList,
-            ClientRequest::CallToolRequest(_) => Asked::ToolCall,
-            _ => Asked::Other,
+            ClientRequest::InitializeRequest(_) => McpRequestKind::Greeting,
+            ClientRequest::DiscoverRequest(_) => McpRequestKind::Discovery,
+            ClientRequest::ListToolsRequest(_) => McpRequestKind::ToolList,
+            ClientRequest::CallToolRequest(_) => McpRequestKind::ToolCall,
+            _ => McpRequestKind::Other,
         }
     }
 
@@ -55,12 +55,12 @@ impl Role for RoleClient {
     }
 
     fn result(
-        asked: Asked,
+        asked: McpRequestKind,
         written: &[u8],
-        limits: &Limits,
-        troubles: &Troubles,
+        limits: &McpMessageLimits,
+        troubles: &ConnectionDiagnostics,
     ) -> Result<Self::PeerResp, String> {
-        clean::result(asked, written, limits, troubles)
+        sanitize::result(asked, written, limits, troubles)
     }
 
     fn quick_request(_: &str, _: Option<&[u8]>) -> Option<ServerRequest> {
@@ -78,9 +78,9 @@ impl Role for RoleClient {
     }
 }
 
-impl Role for RoleServer {
-    fn asked(_: &ServerRequest) -> Asked {
-        Asked::Other
+impl ConnectionRole for RoleServer {
+    fn asked(_: &ServerRequest) -> McpRequestKind {
+        McpRequestKind::Other
     }
 
     fn given_up(notification: &ServerNotification) -> Option<&RequestId> {
@@ -93,12 +93,12 @@ impl Role for RoleServer {
     }
 
     fn result(
-        _: Asked,
+        _: McpRequestKind,
         written: &[u8],
-        limits: &Limits,
-        _: &Troubles,
+        limits: &McpMessageLimits,
+        _: &ConnectionDiagnostics,
     ) -> Result<Self::PeerResp, String> {
-        clean::whole(written, limits)
+        sanitize::whole(written, limits)
     }
 
     fn quick_request(method: &str, params: Option<&[u8]>) -> Option<ClientRequest> {

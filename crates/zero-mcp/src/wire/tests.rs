@@ -12,27 +12,35 @@ use tokio::io::{
     AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream,
 };
 
-use super::{Closed, Limits, Lines, Role, Troubles};
+use super::{
+    ConnectionDiagnostics, ConnectionRole, DisconnectCause, LineTransport, McpMessageLimits,
+};
 
 /// Longer than anything here takes, on a machine with a lot to do.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A connection whose other end is in the hands of a test.
-struct Bench<R: Role> {
-    lines: Lines<R>,
+struct TransportFixture<R: ConnectionRole> {
+    lines: LineTransport<R>,
     there: DuplexStream,
 }
 
-fn bench<R: Role>(limits: Limits) -> Bench<R> {
+fn bench<R: ConnectionRole>(limits: McpMessageLimits) -> TransportFixture<R> {
     let (here, there) = tokio::io::duplex(64 << 10);
     let (input, output) = tokio::io::split(here);
-    Bench { lines: Lines::new(input, output, limits, Troubles::default()), there }
+    TransportFixture {
+        lines: LineTransport::new(input, output, limits, ConnectionDiagnostics::default()),
+        there,
+    }
 }
 
 /// Asks for tools (id 1), calls one (id 2) and pings (id 3), then takes what the server says, and
 /// shows what the SDK gets: an id and a word on what it is.
-async fn told(server_says: &[u8]) -> (Vec<String>, Troubles) {
-    let mut bench = bench::<RoleClient>(Limits { line_bytes_max: 1 << 20, ..Limits::default() });
+async fn told(server_says: &[u8]) -> (Vec<String>, ConnectionDiagnostics) {
+    let mut bench = bench::<RoleClient>(McpMessageLimits {
+        line_bytes_max: 1 << 20,
+        ..McpMessageLimits::default()
+    });
     for (id, request) in [
         (1, json!({"method": "tools/list"})),
         (2, json!({"method": "tools/call", "params": {"name": "t"}})),
@@ -54,7 +62,7 @@ async fn told(server_says: &[u8]) -> (Vec<String>, Troubles) {
     };
     tokio::time::timeout(PATIENCE, receiving).await.expect("it hangs");
     server.await.unwrap();
-    assert_eq!(bench.lines.closed_because(), Some(Closed::ByPeer));
+    assert_eq!(bench.lines.closed_because(), Some(DisconnectCause::ByPeer));
     let _ = unread.read(&mut [0; 16]).await;
     (shown, bench.lines.troubles().clone())
 }
@@ -92,7 +100,7 @@ fn show(message: &RxJsonRpcMessage<RoleClient>) -> String {
 }
 
 /// What the server says, and what the SDK is told in the end.
-async fn check(server_says: impl AsRef<[u8]>, expected: &[&str]) -> Troubles {
+async fn check(server_says: impl AsRef<[u8]>, expected: &[&str]) -> ConnectionDiagnostics {
     let says = server_says.as_ref();
     let (shown, troubles) = told(says).await;
     let head = String::from_utf8_lossy(says.get(..300).unwrap_or(says)).into_owned();
@@ -177,7 +185,10 @@ async fn an_answer_that_cannot_be_taken_is_an_error_for_the_one_who_waits() {
 
 #[tokio::test]
 async fn an_endless_line_is_an_error_before_it_ends() {
-    let mut bench = bench::<RoleClient>(Limits { line_bytes_max: 1 << 20, ..Limits::default() });
+    let mut bench = bench::<RoleClient>(McpMessageLimits {
+        line_bytes_max: 1 << 20,
+        ..McpMessageLimits::default()
+    });
     bench.lines.send(request_of(2, json!({"method": "ping"}))).await.unwrap();
     let (_unread, mut writing) = tokio::io::split(bench.there);
     let server = tokio::spawn(async move {
@@ -349,7 +360,7 @@ async fn a_flood_of_notifications_is_counted() {
 #[tokio::test]
 async fn noise_before_the_first_answer_cannot_block_us() {
     // The server writes a megabyte before it reads a byte, and we write much before we read.
-    let mut bench = bench::<RoleClient>(Limits::default());
+    let mut bench = bench::<RoleClient>(McpMessageLimits::default());
     let (mut reading, mut writing) = tokio::io::split(bench.there);
     let server = tokio::spawn(async move {
         for _ in 0..20_000 {
@@ -371,20 +382,20 @@ async fn noise_before_the_first_answer_cannot_block_us() {
 
 #[tokio::test(start_paused = true)]
 async fn a_peer_that_never_reads_ends_the_connection() {
-    let mut bench = bench::<RoleClient>(Limits::default());
+    let mut bench = bench::<RoleClient>(McpMessageLimits::default());
     let long = "x".repeat(300_000);
     let request = json!({"method": "tools/call", "params": {"name": long}});
     bench.lines.send(request_of(1, request)).await.unwrap();
     assert!(bench.lines.receive().await.is_none());
     let after = Duration::from_secs(6);
-    assert_eq!(bench.lines.closed_because(), Some(Closed::WriteTimedOut { after }));
+    assert_eq!(bench.lines.closed_because(), Some(DisconnectCause::WriteTimedOut { after }));
     let error = bench.lines.send(request_of(2, json!({"method": "ping"}))).await.unwrap_err();
     assert!(error.to_string().contains("read nothing"), "{error}");
 }
 
 #[tokio::test]
 async fn messages_byte_by_byte_arrive() {
-    let mut bench = bench::<RoleServer>(Limits::default());
+    let mut bench = bench::<RoleServer>(McpMessageLimits::default());
     let (_unread, mut writing) = tokio::io::split(bench.there);
     tokio::spawn(async move {
         for byte in b"{\"jsonrpc\":\"2.0\",\"id\":\"a\",\"method\":\"ping\"}\r\n" {
@@ -404,7 +415,8 @@ async fn messages_byte_by_byte_arrive() {
 
 /// What a client says to our server, and what is answered without the SDK.
 async fn check_server(client_says: &str, handed_on: usize, answered: &[(&str, i32)]) {
-    let mut bench = bench::<RoleServer>(Limits { requests_max: 2, ..Limits::default() });
+    let mut bench =
+        bench::<RoleServer>(McpMessageLimits { requests_max: 2, ..McpMessageLimits::default() });
     let (mut reading, mut writing) = tokio::io::split(bench.there);
     writing.write_all(client_says.as_bytes()).await.unwrap();
     writing.shutdown().await.unwrap();
@@ -457,7 +469,8 @@ async fn a_client_is_answered_where_it_can_be() {
 #[tokio::test]
 async fn whoever_reads_gets_every_refusal() {
     const MANY: usize = 3_000;
-    let mut bench = bench::<RoleServer>(Limits { requests_max: 1, ..Limits::default() });
+    let mut bench =
+        bench::<RoleServer>(McpMessageLimits { requests_max: 1, ..McpMessageLimits::default() });
     let (reading, mut writing) = tokio::io::split(bench.there);
     let says = "{\"jsonrpc\":\"2.0\",\"id\":{},\"method\":\"ping\"}\n".repeat(MANY);
     let talking = tokio::spawn(async move {
@@ -491,7 +504,8 @@ async fn whoever_reads_gets_every_refusal() {
 
 #[tokio::test]
 async fn a_cancelled_request_makes_room() {
-    let mut bench = bench::<RoleServer>(Limits { requests_max: 1, ..Limits::default() });
+    let mut bench =
+        bench::<RoleServer>(McpMessageLimits { requests_max: 1, ..McpMessageLimits::default() });
     let says = "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n\
         {\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{\"requestId\":1}}\n\
         {\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"ping\"}\n";
@@ -510,7 +524,7 @@ async fn a_cancelled_request_makes_room() {
 async fn a_call_read_quickly_is_the_call_that_the_sdk_reads() {
     let says = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"_meta":{"progressToken":7},"name":"t","arguments":{"a":1}}}"#;
     let slow: RxJsonRpcMessage<RoleServer> = serde_json::from_str(says).unwrap();
-    let mut bench = bench::<RoleServer>(Limits::default());
+    let mut bench = bench::<RoleServer>(McpMessageLimits::default());
     bench.there.write_all(format!("{says}\n").as_bytes()).await.unwrap();
     let quick = bench.lines.receive().await.unwrap();
     let (JsonRpcMessage::Request(slow), JsonRpcMessage::Request(quick)) = (slow, quick) else {
@@ -524,7 +538,7 @@ async fn a_call_read_quickly_is_the_call_that_the_sdk_reads() {
 #[tokio::test]
 async fn a_client_gets_every_answer_of_a_burst() {
     const CALLS: usize = 100;
-    let bench = bench::<RoleClient>(Limits::default());
+    let bench = bench::<RoleClient>(McpMessageLimits::default());
     let (reading, mut writing) = tokio::io::split(bench.there);
     let server = tokio::spawn(async move {
         let mut lines = BufReader::new(reading).lines();

@@ -6,27 +6,32 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
-use zero_core::{Content, SessionId, ToolCall, ToolError};
-use zero_mcp::client::credentials::NoCredentials;
+use zero_core::{SessionId, ToolCall, ToolError, ToolResultPart};
+use zero_mcp::client::credentials::EmptyLoginStore;
 use zero_mcp::client::http::NetworkGuard;
-use zero_mcp::client::{Pool, ServerStatus, Servers, ServersConfig, Web};
-use zero_mcp::definition::{Alias, Launch, Reach, ServerDefinition};
-use zero_runtime::host::new_call_id;
+use zero_mcp::client::{
+    McpServerSet, McpServerSetConfig, McpServerStatus, RemoteServerAccess, ServerPool,
+};
+use zero_mcp::server_definition::{
+    McpServerDefinition, ServerAlias, ServerLaunch, ServerTransport,
+};
 use zero_runtime::tool::BoxFuture;
+use zero_runtime::tool_host::new_call_id;
 use zero_runtime::{
-    Dialect, DialectName, Elicitation, ElicitationAnswer, Elicitor, HostConfig, Session, ToolHost,
+    Dialect, DialectName, Elicitation, ElicitationAnswer, Elicitor, ToolHost, ToolHostConfig,
+    ToolHostSession,
 };
 use zero_sandbox::{StateDir, Workspace};
 
-use crate::server_fixture::{Sleep, Yes, until};
+use crate::server_fixture::{AllowAll, SleepCommand, until};
 
 /// The server that behaves.
 pub(crate) const GOOD: &str = "good";
 
 /// A person who answers every question at once.
-struct Obliging;
+struct AutoElicitor;
 
-impl Elicitor for Obliging {
+impl Elicitor for AutoElicitor {
     fn elicit<'a>(&'a self, _: &'a Elicitation) -> BoxFuture<'a, ElicitationAnswer> {
         let values = Map::from_iter([("name".to_owned(), json!("Ada"))]);
         Box::pin(std::future::ready(ElicitationAnswer::Accept(values)))
@@ -34,29 +39,29 @@ impl Elicitor for Obliging {
 }
 
 /// A host and its servers.
-pub(crate) struct Arena {
+pub(crate) struct HostileFixture {
     temp: tempfile::TempDir,
     pub(crate) host: ToolHost,
-    pub(crate) servers: Arc<Servers>,
-    session: Session,
-    mark: Sleep,
+    pub(crate) servers: Arc<McpServerSet>,
+    session: ToolHostSession,
+    mark: SleepCommand,
 }
 
-impl Arena {
+impl HostileFixture {
     /// A host with a server of each of these modes, known by the name that [`alias`] gives it, and
     /// one that behaves.
-    pub(crate) fn new(modes: &[&str], change: impl Fn(&str, &mut ServerDefinition)) -> Self {
+    pub(crate) fn new(modes: &[&str], change: impl Fn(&str, &mut McpServerDefinition)) -> Self {
         // Not in `/tmp`, where a server would see its own.
         let temp = tempfile::tempdir_in("/var/tmp").unwrap();
         let work = temp.path().join("work");
         std::fs::create_dir(&work).unwrap();
         let state = StateDir::new(temp.path().join("state"));
         let workspace = Workspace::open(std::slice::from_ref(&work), None).unwrap();
-        let mut config = HostConfig::new(workspace, state.clone());
-        config.approver = Some(Arc::new(Yes));
+        let mut config = ToolHostConfig::new(workspace, state.clone());
+        config.approver = Some(Arc::new(AllowAll));
         let host = ToolHost::new(config);
         host.registry().add("builtin", zero_tools::builtin()).unwrap();
-        let mark = Sleep::new();
+        let mark = SleepCommand::new();
         let definitions = modes.iter().chain([&GOOD]).map(|mode| {
             let mut definition = definition(mode, &work, &mark);
             if *mode != GOOD {
@@ -64,18 +69,18 @@ impl Arena {
             }
             definition
         });
-        let servers = Servers::new(ServersConfig {
+        let servers = McpServerSet::new(McpServerSetConfig {
             services: host.services(),
-            web: Web {
+            web: RemoteServerAccess {
                 guard: NetworkGuard::new(Arc::clone(host.policy()), host.internet().clone()),
-                credentials: Arc::new(NoCredentials),
+                credentials: Arc::new(EmptyLoginStore),
             },
             registry: Arc::clone(host.registry()),
             state,
             definitions: definitions.collect(),
             schema_tokens_max: 1_000_000,
-            elicitor: Some(Arc::new(Obliging)),
-            pool: Arc::new(Pool::default()),
+            elicitor: Some(Arc::new(AutoElicitor)),
+            pool: Arc::new(ServerPool::default()),
             confined_by: String::new(),
         });
         let session = host.open_session(SessionId::new("test").unwrap()).unwrap();
@@ -101,7 +106,7 @@ impl Arena {
         let report = self.host.call(&self.session, &dialect, call, &never).await;
         report.outcome.map(|outcome| {
             let texts = outcome.result.content.iter().map(|content| match content {
-                Content::Text(text) => text.clone(),
+                ToolResultPart::Text(text) => text.clone(),
                 other => format!("{other:?}"),
             });
             texts.collect::<Vec<_>>().join("\n")
@@ -109,13 +114,13 @@ impl Arena {
     }
 
     /// Starts the server of a mode and calls its tool `work`.
-    pub(crate) async fn visit(&self, mode: &str, input: Value) -> Visit {
+    pub(crate) async fn visit(&self, mode: &str, input: Value) -> VisitReport {
         let (alias, begun) = (alias(mode), Instant::now());
         let ready = self.servers.ready(&alias).await;
         let start = begun.elapsed();
         if let Err(error) = ready {
             let said = format!("not ready: {} | {}", error.message, error.stderr_tail.trim());
-            return Visit { said, start, call: Duration::ZERO };
+            return VisitReport { said, start, call: Duration::ZERO };
         }
         let begun = Instant::now();
         let said = match self.call(&format!("{alias}__work"), input).await {
@@ -125,11 +130,11 @@ impl Arena {
                 format!("{:?} {}: {}", error.error_type, reason.unwrap_or_default(), error.message)
             }
         };
-        Visit { said, start, call: begun.elapsed() }
+        VisitReport { said, start, call: begun.elapsed() }
     }
 
     /// How the server of a mode stands.
-    pub(crate) fn status(&self, mode: &str) -> ServerStatus {
+    pub(crate) fn status(&self, mode: &str) -> McpServerStatus {
         let alias = alias(mode);
         self.servers.status().into_iter().find(|status| status.alias == alias).unwrap()
     }
@@ -172,7 +177,7 @@ impl Arena {
 }
 
 /// What came of a visit.
-pub(crate) struct Visit {
+pub(crate) struct VisitReport {
     /// What was said, beginning with what it was: `ok`, `not ready`, or the kind of error.
     pub(crate) said: String,
     /// How long the server took to start.
@@ -184,13 +189,13 @@ pub(crate) struct Visit {
 /// The name of the server of a mode.
 pub(crate) fn alias(mode: &str) -> String {
     // Names of servers are short.
-    mode.chars().take(Alias::LEN_MAX).collect()
+    mode.chars().take(ServerAlias::LEN_MAX).collect()
 }
 
-fn definition(mode: &str, work: &Path, mark: &Sleep) -> ServerDefinition {
-    ServerDefinition {
-        alias: Alias::new(alias(mode)).unwrap(),
-        reach: Reach::Command(Launch {
+fn definition(mode: &str, work: &Path, mark: &SleepCommand) -> McpServerDefinition {
+    McpServerDefinition {
+        alias: ServerAlias::new(alias(mode)).unwrap(),
+        reach: ServerTransport::Command(ServerLaunch {
             command: program(work).display().to_string(),
             args: vec![mode.to_owned(), mark.seconds().to_owned()],
             variables: Vec::new(),

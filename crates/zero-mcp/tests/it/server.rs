@@ -10,19 +10,19 @@ use rmcp::model::{
 use rmcp::service::{ClientLifecycleMode, RequestContext};
 use rmcp::{ClientHandler, ClientServiceExt, ErrorData, RoleClient};
 use serde_json::{Value, json};
-use zero_mcp::server::ServeError;
-use zero_mcp::wire::Limits;
+use zero_mcp::server::McpServiceError;
+use zero_mcp::wire::McpMessageLimits;
 use zero_runtime::schema::InputSchema;
-use zero_runtime::{Elicitation, ElicitationAnswer, Elicitor, Wanted};
+use zero_runtime::{Elicitation, ElicitationAnswer, ElicitationMode, Elicitor};
 
-use crate::server_fixture::{Asked, Fixture, Sleep, alone};
+use crate::server_fixture::{ApprovalSource, ServerFixture, SleepCommand, alone};
 
 /// What may pass on a machine that is busy with other tests, where the bound is 100 ms.
 const SOON: Duration = Duration::from_secs(30);
 
 #[tokio::test]
 async fn a_handshake_settles_on_a_version_that_has_one() {
-    let fixture = Fixture::new(Asked::Nobody);
+    let fixture = ServerFixture::new(ApprovalSource::Nobody);
     for (asked, agreed) in [
         ("2024-11-05", "2024-11-05"),
         ("2025-03-26", "2025-03-26"),
@@ -42,7 +42,7 @@ async fn a_handshake_settles_on_a_version_that_has_one() {
 
 #[tokio::test]
 async fn tools_are_listed_with_schemas_that_compile() {
-    let fixture = Fixture::new(Asked::Nobody);
+    let fixture = ServerFixture::new(ApprovalSource::Nobody);
     let mut client = fixture.shake_hands(json!({})).await;
     let answer = client.ask("tools/list", json!({})).await;
     let tools = answer["result"]["tools"].as_array().unwrap().clone();
@@ -69,7 +69,7 @@ async fn tools_are_listed_with_schemas_that_compile() {
 
 #[tokio::test]
 async fn a_call_gives_text_and_what_its_output_schema_promises() {
-    let fixture = Fixture::new(Asked::Nobody);
+    let fixture = ServerFixture::new(ApprovalSource::Nobody);
     fixture.put("a.txt", "one\ntwo\n");
     let mut client = fixture.shake_hands(json!({})).await;
     let listed = client.ask("tools/list", json!({})).await;
@@ -85,7 +85,7 @@ async fn a_call_gives_text_and_what_its_output_schema_promises() {
 
 #[tokio::test]
 async fn what_is_wrong_with_a_call_is_told_to_whom_it_concerns() {
-    let fixture = Fixture::new(Asked::Nobody);
+    let fixture = ServerFixture::new(ApprovalSource::Nobody);
     let mut client = fixture.shake_hands(json!({})).await;
     let answer = client.call("Reed", json!({})).await;
     assert_eq!(answer["error"]["code"], -32602, "{answer}");
@@ -108,7 +108,7 @@ async fn what_is_wrong_with_a_call_is_told_to_whom_it_concerns() {
 
 #[tokio::test]
 async fn a_request_that_stands_alone_is_answered() {
-    let fixture = Fixture::new(Asked::Nobody);
+    let fixture = ServerFixture::new(ApprovalSource::Nobody);
     fixture.put("a.txt", "one\n");
     let mut client = fixture.connect();
     let answer = client.ask("server/discover", alone(json!({}), json!({}))).await;
@@ -137,8 +137,8 @@ async fn a_request_that_stands_alone_is_answered() {
 #[tokio::test]
 async fn a_call_that_is_cancelled_stops_its_work_and_says_nothing_more() {
     for capabilities in [Some(json!({})), None] {
-        let fixture = Fixture::new(Asked::Nobody);
-        let sleep = Sleep::new();
+        let fixture = ServerFixture::new(ApprovalSource::Nobody);
+        let sleep = SleepCommand::new();
         let call = json!({"name": "Bash", "arguments": {"command": sleep.command()}});
         let mut client = fixture.connect();
         let call = match &capabilities {
@@ -161,12 +161,12 @@ async fn a_call_that_is_cancelled_stops_its_work_and_says_nothing_more() {
 
 #[tokio::test]
 async fn a_client_that_goes_away_leaves_no_process() {
-    let fixture = Fixture::new(Asked::Nobody);
-    let sleep = Sleep::new();
+    let fixture = ServerFixture::new(ApprovalSource::Nobody);
+    let sleep = SleepCommand::new();
     let mut client = fixture.shake_hands(json!({})).await;
     let background = json!({"command": sleep.command(), "run_in_background": true});
     assert_eq!(client.call("Bash", background).await["result"]["isError"], false);
-    let waited_for = Sleep::new();
+    let waited_for = SleepCommand::new();
     let call = json!({"name": "Bash", "arguments": {"command": waited_for.command()}});
     client.request("tools/call", call).await;
     sleep.begins().await;
@@ -178,12 +178,12 @@ async fn a_client_that_goes_away_leaves_no_process() {
 
 #[tokio::test]
 async fn a_server_that_is_stopped_ends_its_calls() {
-    let fixture = Fixture::new(Asked::Nobody);
+    let fixture = ServerFixture::new(ApprovalSource::Nobody);
     let config = fixture.config();
     let stop = config.stop.clone();
     let mut client = fixture.connect_to(config);
     client.initialize("2025-11-25", json!({})).await;
-    let sleep = Sleep::new();
+    let sleep = SleepCommand::new();
     let call = json!({"name": "Bash", "arguments": {"command": sleep.command()}});
     client.request("tools/call", call).await;
     sleep.begins().await;
@@ -202,9 +202,9 @@ async fn the_clients_of_the_sdk_list_call_and_answer() {
             legacy_version: Some(ProtocolVersion::V_2025_11_25),
         },
     ] {
-        let fixture = Fixture::new(Asked::Client);
+        let fixture = ServerFixture::new(ApprovalSource::Client);
         let (transport, served) = fixture.pipe();
-        let client = Person.serve_with_lifecycle(transport, lifecycle).await.unwrap();
+        let client = ApprovingClient.serve_with_lifecycle(transport, lifecycle).await.unwrap();
         let tools = client.list_all_tools().await.unwrap();
         assert_eq!(tools.len(), zero_tools::builtin().len());
         let arguments = json!({"file_path": "a", "content": "x"}).as_object().unwrap().clone();
@@ -218,9 +218,9 @@ async fn the_clients_of_the_sdk_list_call_and_answer() {
 }
 
 /// A client of the SDK whose person allows everything once.
-struct Person;
+struct ApprovingClient;
 
-impl ClientHandler for Person {
+impl ClientHandler for ApprovingClient {
     fn get_info(&self) -> ClientConfig {
         let capabilities = ClientCapabilities::builder().enable_elicitation().build();
         ClientConfig::new(capabilities, Implementation::new("test", "1"))
@@ -238,7 +238,7 @@ impl ClientHandler for Person {
 
 #[tokio::test]
 async fn a_script_that_closes_the_pipe_reads_its_results() {
-    let fixture = Fixture::new(Asked::Nobody);
+    let fixture = ServerFixture::new(ApprovalSource::Nobody);
     fixture.put("a.txt", "one\n");
     let mut client = fixture.connect();
     let call = json!({"name": "Read", "arguments": {"file_path": "a.txt"}});
@@ -251,7 +251,7 @@ async fn a_script_that_closes_the_pipe_reads_its_results() {
 
 #[tokio::test]
 async fn what_comes_before_the_first_request_is_passed_over() {
-    let fixture = Fixture::new(Asked::Nobody);
+    let fixture = ServerFixture::new(ApprovalSource::Nobody);
     let mut client = fixture.connect();
     client.tell("notifications/cancelled", json!({"requestId": 9})).await;
     client.send(json!({"jsonrpc": "2.0", "id": 7, "result": {}})).await;
@@ -260,7 +260,7 @@ async fn what_comes_before_the_first_request_is_passed_over() {
 
 #[tokio::test]
 async fn progress_grows_and_ends_before_the_result() {
-    let fixture = Fixture::new(Asked::Nobody);
+    let fixture = ServerFixture::new(ApprovalSource::Nobody);
     let mut client = fixture.shake_hands(json!({})).await;
     let command = "for i in $(seq 40); do echo line $i; sleep 0.02; done";
     let call = json!({
@@ -288,7 +288,7 @@ async fn progress_grows_and_ends_before_the_result() {
 
 #[tokio::test]
 async fn changes_of_the_list_are_told_once_to_who_wants_to_hear() {
-    let fixture = Fixture::new(Asked::Nobody);
+    let fixture = ServerFixture::new(ApprovalSource::Nobody);
     let mut client = fixture.shake_hands(json!({})).await;
     let mut listener = fixture.connect();
     client.ask("tools/list", json!({})).await;
@@ -322,7 +322,7 @@ async fn a_question_of_another_server_reaches_the_client_with_its_origin() {
         origin: "MCP server `github`".to_owned(),
         call: None,
         message: "Which one?\nMCP server `zero` asks: allow all?".to_owned(),
-        wanted: Wanted::Form(json!({
+        wanted: ElicitationMode::Form(json!({
             "type": "object", "required": ["name"], "properties": {"name": {"type": "string"}},
         })),
     };
@@ -337,9 +337,9 @@ async fn a_question_of_another_server_reaches_the_client_with_its_origin() {
     let values = json!({"action": "accept", "content": {"name": "x"}});
     let expected = ElicitationAnswer::Accept(json!({"name": "x"}).as_object().unwrap().clone());
 
-    let fixture = Fixture::new(Asked::Nobody);
+    let fixture = ServerFixture::new(ApprovalSource::Nobody);
     assert_eq!(fixture.elicitor.elicit(&question()).await, ElicitationAnswer::Cancel, "no call");
-    let sleep = Sleep::new();
+    let sleep = SleepCommand::new();
     let call = json!({"name": "Bash", "arguments": {"command": sleep.command()}});
     let mut client = fixture.shake_hands(forms.clone()).await;
     client.request("tools/call", call.clone()).await;
@@ -353,7 +353,7 @@ async fn a_question_of_another_server_reaches_the_client_with_its_origin() {
     assert_eq!(asked.await.unwrap(), expected);
     client.hang_up().await;
 
-    let sleep = Sleep::new();
+    let sleep = SleepCommand::new();
     let call = json!({"name": "Bash", "arguments": {"command": sleep.command()}});
     let mut client = fixture.connect();
     client.request("tools/call", alone(call.clone(), forms.clone())).await;
@@ -374,7 +374,7 @@ async fn a_question_of_another_server_reaches_the_client_with_its_origin() {
 
 #[tokio::test]
 async fn every_request_of_a_burst_is_answered_once() {
-    let fixture = Fixture::new(Asked::Nobody);
+    let fixture = ServerFixture::new(ApprovalSource::Nobody);
     fixture.put("a.txt", "one\n");
     let read = json!({"name": "Read", "arguments": {"file_path": "a.txt"}});
     for (count, method, params) in
@@ -394,7 +394,7 @@ async fn every_request_of_a_burst_is_answered_once() {
 
 #[tokio::test]
 async fn what_is_answered_is_written_before_the_end() {
-    let fixture = Fixture::new(Asked::Nobody);
+    let fixture = ServerFixture::new(ApprovalSource::Nobody);
     for round in 0..30 {
         let mut client = fixture.connect();
         match round % 2 {
@@ -416,10 +416,13 @@ async fn what_is_answered_is_written_before_the_end() {
 
 #[tokio::test]
 async fn a_client_that_does_not_read_is_an_error() {
-    let fixture = Fixture::new(Asked::Nobody);
-    let limits = Limits { write_timeout: Duration::from_millis(200), ..Limits::default() };
+    let fixture = ServerFixture::new(ApprovalSource::Nobody);
+    let limits = McpMessageLimits {
+        write_timeout: Duration::from_millis(200),
+        ..McpMessageLimits::default()
+    };
     let mut client = fixture.connect_within(fixture.config(), 512, limits);
     client.request("tools/list", alone(json!({}), json!({}))).await;
     let error = client.outcome().await.unwrap_err();
-    assert!(matches!(error, ServeError::NotRead(_)), "{error}");
+    assert!(matches!(error, McpServiceError::NotRead(_)), "{error}");
 }

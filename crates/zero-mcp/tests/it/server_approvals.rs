@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::server_fixture::{Asked, Client, Fixture, Sleep, alone, until};
+use crate::server_fixture::{
+    ApprovalSource, JsonLineClient, ServerFixture, SleepCommand, alone, until,
+};
 
 fn write(name: &str) -> Value {
     json!({"name": "Write", "arguments": {"file_path": name, "content": "text"}})
@@ -24,7 +26,7 @@ fn said(answer: &Value) -> &str {
 
 #[tokio::test]
 async fn who_can_be_asked_is_asked_on_the_connection() {
-    let fixture = Fixture::new(Asked::Client);
+    let fixture = ServerFixture::new(ApprovalSource::Client);
     let mut client = fixture.shake_hands(forms()).await;
     for (name, answer, allowed) in [
         ("a", accept("allow_once"), true),
@@ -58,7 +60,7 @@ async fn who_can_be_asked_is_asked_on_the_connection() {
 
 #[tokio::test]
 async fn a_question_is_withdrawn_when_its_call_is_cancelled() {
-    let fixture = Fixture::new(Asked::Client);
+    let fixture = ServerFixture::new(ApprovalSource::Client);
     let mut client = fixture.shake_hands(forms()).await;
     let id = client.request("tools/call", write("a")).await;
     let question = client.hear().await;
@@ -75,7 +77,7 @@ async fn a_question_is_withdrawn_when_its_call_is_cancelled() {
 
 #[tokio::test]
 async fn who_cannot_be_asked_is_told_how_to_allow() {
-    let fixture = Fixture::new(Asked::Client);
+    let fixture = ServerFixture::new(ApprovalSource::Client);
     let mut client = fixture.shake_hands(json!({})).await;
     let answer = client.call("Write", write("a")["arguments"].clone()).await;
     assert_eq!(answer["result"]["isError"], true);
@@ -89,7 +91,7 @@ async fn who_cannot_be_asked_is_told_how_to_allow() {
 }
 
 /// Makes a call that is asked about; gives back the state to repeat.
-async fn ask_alone(client: &mut Client, call: Value) -> Value {
+async fn ask_alone(client: &mut JsonLineClient, call: Value) -> Value {
     let answer = client.ask("tools/call", alone(call, forms())).await;
     let result = &answer["result"];
     assert_eq!(result["resultType"], "input_required", "{answer}");
@@ -100,7 +102,7 @@ async fn ask_alone(client: &mut Client, call: Value) -> Value {
 }
 
 async fn answer_alone(
-    client: &mut Client,
+    client: &mut JsonLineClient,
     mut call: Value,
     state: &Value,
     answer: Option<Value>,
@@ -114,7 +116,7 @@ async fn answer_alone(
 
 #[tokio::test]
 async fn who_stands_alone_is_asked_by_the_result() {
-    let fixture = Fixture::new(Asked::Client);
+    let fixture = ServerFixture::new(ApprovalSource::Client);
     let mut client = fixture.connect();
     for (name, answer, allowed) in [
         ("a", accept("allow_once"), true),
@@ -133,7 +135,7 @@ async fn who_stands_alone_is_asked_by_the_result() {
 
 #[tokio::test]
 async fn an_answer_counts_once_and_only_for_what_was_asked() {
-    let fixture = Fixture::new(Asked::Client);
+    let fixture = ServerFixture::new(ApprovalSource::Client);
     let mut client = fixture.connect();
     let state = ask_alone(&mut client, write("a")).await;
     let yes = || Some(accept("allow_once"));
@@ -164,7 +166,7 @@ async fn an_answer_counts_once_and_only_for_what_was_asked() {
 
 #[tokio::test]
 async fn what_nobody_answers_is_given_up() {
-    let fixture = Fixture::new(Asked::Client);
+    let fixture = ServerFixture::new(ApprovalSource::Client);
     let mut config = fixture.config();
     config.limits.pending_max = 2;
     let mut client = fixture.connect_to(config);
@@ -189,9 +191,9 @@ async fn what_nobody_answers_is_given_up() {
 
 #[tokio::test]
 async fn a_call_that_was_asked_about_can_be_cancelled_afterwards() {
-    let fixture = Fixture::new(Asked::Client);
+    let fixture = ServerFixture::new(ApprovalSource::Client);
     let mut client = fixture.connect();
-    let sleep = Sleep::new();
+    let sleep = SleepCommand::new();
     let call = json!({"name": "Bash", "arguments": {"command": sleep.command()}});
     let asked = client.ask("tools/call", alone(call.clone(), forms())).await;
     let mut again = call;

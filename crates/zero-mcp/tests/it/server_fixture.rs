@@ -11,31 +11,32 @@ use tokio::io::{
 };
 use tokio::task::JoinHandle;
 use zero_mcp::server::{
-    McpApprover, McpElicitor, McpObserver, ServeError, ServerConfig, Switchboard, serve_lines,
+    McpApprover, McpCallRouter, McpElicitor, McpObserver, McpServiceConfig, McpServiceError,
+    serve_lines,
 };
 use zero_mcp::wire;
 use zero_runtime::tool::BoxFuture;
-use zero_runtime::{Answer, Approver, HostConfig, Question, ToolHost};
+use zero_runtime::{ApprovalAnswer, ApprovalQuestion, Approver, ToolHost, ToolHostConfig};
 use zero_sandbox::{StateDir, Workspace};
 
 /// How long anything may take before a test gives up.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-pub(crate) struct Yes;
+pub(crate) struct AllowAll;
 
-impl Approver for Yes {
+impl Approver for AllowAll {
     fn name(&self) -> &str {
         "test"
     }
 
-    fn ask<'a>(&'a self, _: &'a Question) -> BoxFuture<'a, Answer> {
-        Box::pin(std::future::ready(Answer::AllowOnce))
+    fn ask<'a>(&'a self, _: &'a ApprovalQuestion) -> BoxFuture<'a, ApprovalAnswer> {
+        Box::pin(std::future::ready(ApprovalAnswer::AllowOnce))
     }
 }
 
 /// Who answers what policy asks.
 #[derive(Clone, Copy)]
-pub(crate) enum Asked {
+pub(crate) enum ApprovalSource {
     /// Somebody who says yes.
     Nobody,
     /// The client.
@@ -43,25 +44,25 @@ pub(crate) enum Asked {
 }
 
 /// A host of the real tools.
-pub(crate) struct Fixture {
+pub(crate) struct ServerFixture {
     temp: tempfile::TempDir,
     pub(crate) host: Arc<ToolHost>,
-    pub(crate) board: Arc<Switchboard>,
+    pub(crate) board: Arc<McpCallRouter>,
     pub(crate) elicitor: Arc<McpElicitor>,
 }
 
-impl Fixture {
-    pub(crate) fn new(asked: Asked) -> Self {
+impl ServerFixture {
+    pub(crate) fn new(asked: ApprovalSource) -> Self {
         // Not in `/tmp`, where a command would see the way to it in its own.
         let temp = tempfile::tempdir_in("/var/tmp").unwrap();
         let work = temp.path().join("work");
         std::fs::create_dir(&work).unwrap();
-        let board = Switchboard::new();
+        let board = McpCallRouter::new();
         let workspace = Workspace::open(&[work], None).unwrap();
-        let mut config = HostConfig::new(workspace, StateDir::new(temp.path().join("state")));
+        let mut config = ToolHostConfig::new(workspace, StateDir::new(temp.path().join("state")));
         config.approver = Some(match asked {
-            Asked::Nobody => Arc::new(Yes),
-            Asked::Client => McpApprover::new(Arc::clone(&board)),
+            ApprovalSource::Nobody => Arc::new(AllowAll),
+            ApprovalSource::Client => McpApprover::new(Arc::clone(&board)),
         });
         config.observer = Some(McpObserver::new(Arc::clone(&board)));
         let host = Arc::new(ToolHost::new(config));
@@ -78,45 +79,50 @@ impl Fixture {
         std::fs::write(self.path(name), content).unwrap();
     }
 
-    pub(crate) fn config(&self) -> ServerConfig {
-        let mut config = ServerConfig::new(Arc::clone(&self.host), Arc::clone(&self.board));
+    pub(crate) fn config(&self) -> McpServiceConfig {
+        let mut config = McpServiceConfig::new(Arc::clone(&self.host), Arc::clone(&self.board));
         config.folders = vec![self.path("")];
         config
     }
 
     /// A client that has said nothing yet.
-    pub(crate) fn connect(&self) -> Client {
+    pub(crate) fn connect(&self) -> JsonLineClient {
         self.connect_to(self.config())
     }
 
-    pub(crate) fn connect_to(&self, config: ServerConfig) -> Client {
-        self.connect_within(config, 1 << 20, wire::Limits::default())
+    pub(crate) fn connect_to(&self, config: McpServiceConfig) -> JsonLineClient {
+        self.connect_within(config, 1 << 20, wire::McpMessageLimits::default())
     }
 
     /// A client with a pipe that holds so much.
     pub(crate) fn connect_within(
         &self,
-        config: ServerConfig,
+        config: McpServiceConfig,
         pipe_bytes: usize,
-        limits: wire::Limits,
-    ) -> Client {
+        limits: wire::McpMessageLimits,
+    ) -> JsonLineClient {
         let (ours, theirs) = tokio::io::duplex(pipe_bytes);
         let (input, output) = tokio::io::split(theirs);
-        let troubles = wire::Troubles::default();
-        let lines = wire::Lines::<RoleServer>::new(input, output, limits, troubles);
+        let troubles = wire::ConnectionDiagnostics::default();
+        let lines = wire::LineTransport::<RoleServer>::new(input, output, limits, troubles);
         let served = tokio::spawn(serve_lines(config, lines));
         let (read, write) = tokio::io::split(ours);
-        Client { lines: BufReader::new(read).lines(), write: Some(write), served, next_id: 0 }
+        JsonLineClient {
+            lines: BufReader::new(read).lines(),
+            write: Some(write),
+            served,
+            next_id: 0,
+        }
     }
 
     /// The other end of a server's connection, for a client of the SDK.
-    pub(crate) fn pipe(&self) -> (Pipe, JoinHandle<Result<(), ServeError>>) {
-        let Client { lines, write, served, .. } = self.connect();
+    pub(crate) fn pipe(&self) -> (ClientPipe, JoinHandle<Result<(), McpServiceError>>) {
+        let JsonLineClient { lines, write, served, .. } = self.connect();
         ((lines.into_inner().into_inner(), write.unwrap()), served)
     }
 
     /// A client that shook hands, with these capabilities.
-    pub(crate) async fn shake_hands(&self, capabilities: Value) -> Client {
+    pub(crate) async fn shake_hands(&self, capabilities: Value) -> JsonLineClient {
         let mut client = self.connect();
         client.initialize("2025-11-25", capabilities).await;
         client
@@ -124,17 +130,17 @@ impl Fixture {
 }
 
 /// Where a client reads and writes.
-pub(crate) type Pipe = (ReadHalf<DuplexStream>, WriteHalf<DuplexStream>);
+pub(crate) type ClientPipe = (ReadHalf<DuplexStream>, WriteHalf<DuplexStream>);
 
 /// A client that speaks lines of JSON.
-pub(crate) struct Client {
+pub(crate) struct JsonLineClient {
     lines: Lines<BufReader<ReadHalf<DuplexStream>>>,
     write: Option<WriteHalf<DuplexStream>>,
-    served: JoinHandle<Result<(), ServeError>>,
+    served: JoinHandle<Result<(), McpServiceError>>,
     next_id: u64,
 }
 
-impl Client {
+impl JsonLineClient {
     pub(crate) async fn initialize(&mut self, version: &str, capabilities: Value) -> Value {
         let params = json!({
             "protocolVersion": version, "capabilities": capabilities,
@@ -211,7 +217,7 @@ impl Client {
     }
 
     /// Closes our side to speak; gives back how it ended, and what had been said when it had.
-    pub(crate) async fn end_unread(mut self) -> (Result<(), ServeError>, Vec<Value>) {
+    pub(crate) async fn end_unread(mut self) -> (Result<(), McpServiceError>, Vec<Value>) {
         self.write.take().unwrap().shutdown().await.unwrap();
         let outcome = tokio::time::timeout(PATIENCE, self.served).await.unwrap().unwrap();
         let mut heard = Vec::new();
@@ -222,7 +228,7 @@ impl Client {
     }
 
     /// How the server ended by itself.
-    pub(crate) async fn outcome(self) -> Result<(), ServeError> {
+    pub(crate) async fn outcome(self) -> Result<(), McpServiceError> {
         tokio::time::timeout(PATIENCE, self.served).await.unwrap().unwrap()
     }
 
@@ -253,9 +259,9 @@ pub(crate) fn alone(mut params: Value, capabilities: Value) -> Value {
 }
 
 /// A command nobody else runs, that sleeps for long.
-pub(crate) struct Sleep(String);
+pub(crate) struct SleepCommand(String);
 
-impl Sleep {
+impl SleepCommand {
     pub(crate) fn new() -> Self {
         Self(format!("300.{:09}", fastrand::u32(..1_000_000_000)))
     }

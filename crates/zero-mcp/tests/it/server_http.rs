@@ -8,27 +8,27 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-use zero_mcp::server::{HttpConfig, ServeError, ServerConfig, serve_http};
+use zero_mcp::server::{McpHttpConfig, McpServiceConfig, McpServiceError, serve_http};
 
-use crate::server_fixture::{Asked, Fixture, PATIENCE, Sleep, alone};
+use crate::server_fixture::{ApprovalSource, PATIENCE, ServerFixture, SleepCommand, alone};
 
 const TOKEN: &str = "0123456789abcdef";
 
-struct HttpServer {
+struct TestHttpServer {
     address: SocketAddr,
     stop: CancellationToken,
-    served: JoinHandle<Result<(), ServeError>>,
+    served: JoinHandle<Result<(), McpServiceError>>,
 }
 
 /// A reply, as far as tests look at it.
 #[derive(Debug)]
-struct Reply {
+struct TestHttpReply {
     status: u16,
     head: String,
     body: String,
 }
 
-impl Reply {
+impl TestHttpReply {
     /// The JSON of the body, or of the last event of its stream.
     fn json(&self) -> Value {
         let mut lines = self.body.lines().filter_map(|line| line.strip_prefix("data: "));
@@ -47,15 +47,15 @@ impl Reply {
     }
 }
 
-impl HttpServer {
-    async fn start(fixture: &Fixture, set_up: impl FnOnce(&mut HttpConfig)) -> Self {
+impl TestHttpServer {
+    async fn start(fixture: &ServerFixture, set_up: impl FnOnce(&mut McpHttpConfig)) -> Self {
         Self::start_with(fixture.config(), set_up).await
     }
 
-    async fn start_with(config: ServerConfig, set_up: impl FnOnce(&mut HttpConfig)) -> Self {
+    async fn start_with(config: McpServiceConfig, set_up: impl FnOnce(&mut McpHttpConfig)) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let mut http = HttpConfig::new(listener, TOKEN);
+        let mut http = McpHttpConfig::new(listener, TOKEN);
         set_up(&mut http);
         let stop = http.stop.clone();
         let served = tokio::spawn(serve_http(config, http));
@@ -73,7 +73,7 @@ impl HttpServer {
         stream
     }
 
-    async fn exchange(&self, head: &[(&str, &str)], first: &str, body: &str) -> Reply {
+    async fn exchange(&self, head: &[(&str, &str)], first: &str, body: &str) -> TestHttpReply {
         let mut stream = self.open(head, first, body).await;
         let mut bytes = Vec::new();
         let read = stream.read_to_end(&mut bytes);
@@ -81,10 +81,10 @@ impl HttpServer {
         let text = String::from_utf8_lossy(&bytes).into_owned();
         let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
         let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-        Reply { status, head: head.to_owned(), body: body.to_owned() }
+        TestHttpReply { status, head: head.to_owned(), body: body.to_owned() }
     }
 
-    async fn post(&self, extra: &[(&str, &str)], message: &Value) -> Reply {
+    async fn post(&self, extra: &[(&str, &str)], message: &Value) -> TestHttpReply {
         let bearer = format!("Bearer {TOKEN}");
         let mut head = vec![
             ("host", "127.0.0.1"),
@@ -120,8 +120,8 @@ fn initialize() -> Value {
 
 #[tokio::test]
 async fn nobody_gets_in_who_should_not() {
-    let fixture = Fixture::new(Asked::Nobody);
-    let server = HttpServer::start(&fixture, |_| {}).await;
+    let fixture = ServerFixture::new(ApprovalSource::Nobody);
+    let server = TestHttpServer::start(&fixture, |_| {}).await;
     let bearer = format!("Bearer {TOKEN}");
     let token = ("authorization", bearer.as_str());
     let host = ("host", "localhost:1");
@@ -149,8 +149,8 @@ async fn nobody_gets_in_who_should_not() {
 
 #[tokio::test]
 async fn what_is_too_large_or_too_slow_is_refused() {
-    let fixture = Fixture::new(Asked::Nobody);
-    let server = HttpServer::start(&fixture, |http| http.limits.body_bytes_max = 1_000).await;
+    let fixture = ServerFixture::new(ApprovalSource::Nobody);
+    let server = TestHttpServer::start(&fixture, |http| http.limits.body_bytes_max = 1_000).await;
     let long = request("tools/list", json!({"x": "y".repeat(2_000)}));
     assert_eq!(server.post(&[], &long).await.status, 413);
     let mut deep = json!(0);
@@ -160,7 +160,7 @@ async fn what_is_too_large_or_too_slow_is_refused() {
     assert_eq!(server.post(&[], &request("tools/list", json!({"x": deep}))).await.status, 400);
     server.end().await;
     let short = Duration::from_millis(100);
-    let server = HttpServer::start(&fixture, |http| http.limits.body_time = short).await;
+    let server = TestHttpServer::start(&fixture, |http| http.limits.body_time = short).await;
     let bearer = format!("Bearer {TOKEN}");
     let mut slow = TcpStream::connect(server.address).await.unwrap();
     let head = format!(
@@ -171,7 +171,7 @@ async fn what_is_too_large_or_too_slow_is_refused() {
     slow.read_to_string(&mut text).await.unwrap();
     assert!(text.starts_with("HTTP/1.1 408"), "{text}");
     server.end().await;
-    let server = HttpServer::start(&fixture, |http| http.limits.head_time = short).await;
+    let server = TestHttpServer::start(&fixture, |http| http.limits.head_time = short).await;
     let mut silent = TcpStream::connect(server.address).await.unwrap();
     let mut bytes = Vec::new();
     let read = tokio::time::timeout(PATIENCE, silent.read_to_end(&mut bytes)).await;
@@ -181,9 +181,9 @@ async fn what_is_too_large_or_too_slow_is_refused() {
 
 #[tokio::test]
 async fn a_client_that_shakes_hands_has_a_session() {
-    let fixture = Fixture::new(Asked::Nobody);
+    let fixture = ServerFixture::new(ApprovalSource::Nobody);
     fixture.put("a.txt", "one\n");
-    let server = HttpServer::start(&fixture, |_| {}).await;
+    let server = TestHttpServer::start(&fixture, |_| {}).await;
     let reply = server.post(&[], &initialize()).await;
     assert_eq!(reply.json()["result"]["protocolVersion"], "2025-11-25", "{reply:?}");
     let session = reply.header("mcp-session-id").unwrap();
@@ -210,8 +210,8 @@ async fn a_client_that_shakes_hands_has_a_session() {
 
 #[tokio::test]
 async fn requests_that_stand_alone_are_answered_and_asked() {
-    let fixture = Fixture::new(Asked::Client);
-    let server = HttpServer::start(&fixture, |_| {}).await;
+    let fixture = ServerFixture::new(ApprovalSource::Client);
+    let server = TestHttpServer::start(&fixture, |_| {}).await;
     let head = |method: &'static str, name: &'static str| {
         [("mcp-protocol-version", "2026-07-28"), ("mcp-method", method), ("mcp-name", name)]
     };
@@ -239,8 +239,8 @@ async fn requests_that_stand_alone_are_answered_and_asked() {
 
 #[tokio::test]
 async fn a_client_that_hangs_up_stops_its_call_and_the_end_stops_all() {
-    let fixture = Fixture::new(Asked::Nobody);
-    let server = HttpServer::start(&fixture, |_| {}).await;
+    let fixture = ServerFixture::new(ApprovalSource::Nobody);
+    let server = TestHttpServer::start(&fixture, |_| {}).await;
     let bearer = format!("Bearer {TOKEN}");
     let head = [
         ("host", "127.0.0.1"),
@@ -251,17 +251,17 @@ async fn a_client_that_hangs_up_stops_its_call_and_the_end_stops_all() {
         ("mcp-method", "tools/call"),
         ("mcp-name", "Bash"),
     ];
-    let call = |sleep: &Sleep| {
+    let call = |sleep: &SleepCommand| {
         let call = json!({"name": "Bash", "arguments": {"command": sleep.command()}});
         request("tools/call", alone(call, json!({}))).to_string()
     };
-    let sleep = Sleep::new();
+    let sleep = SleepCommand::new();
     let stream = server.open(&head, "POST /mcp", &call(&sleep)).await;
     sleep.begins().await;
     drop(stream);
     let took = sleep.ends().await;
     assert!(took < PATIENCE, "{took:?}");
-    let sleep = Sleep::new();
+    let sleep = SleepCommand::new();
     let _stream = server.open(&head, "POST /mcp", &call(&sleep)).await;
     sleep.begins().await;
     let took = server.end().await;
@@ -271,10 +271,10 @@ async fn a_client_that_hangs_up_stops_its_call_and_the_end_stops_all() {
 
 #[tokio::test]
 async fn more_clients_than_there_is_room_for_are_told_so() {
-    let fixture = Fixture::new(Asked::Nobody);
+    let fixture = ServerFixture::new(ApprovalSource::Nobody);
     let mut config = fixture.config();
     config.limits.sessions_max = 1;
-    let server = HttpServer::start_with(config, |_| {}).await;
+    let server = TestHttpServer::start_with(config, |_| {}).await;
     let first = server.post(&[], &initialize()).await;
     assert!(first.json()["result"].is_object(), "{first:?}");
     let second = server.post(&[], &initialize()).await;
@@ -284,16 +284,16 @@ async fn more_clients_than_there_is_room_for_are_told_so() {
 
 #[tokio::test]
 async fn an_address_open_to_others_is_refused() {
-    let fixture = Fixture::new(Asked::Nobody);
+    let fixture = ServerFixture::new(ApprovalSource::Nobody);
     let listener = TcpListener::bind("0.0.0.0:0").await.unwrap();
-    let refused = serve_http(fixture.config(), HttpConfig::new(listener, TOKEN)).await;
-    assert!(matches!(refused, Err(ServeError::OpenAddress(_))), "{refused:?}");
+    let refused = serve_http(fixture.config(), McpHttpConfig::new(listener, TOKEN)).await;
+    assert!(matches!(refused, Err(McpServiceError::OpenAddress(_))), "{refused:?}");
 }
 
 #[tokio::test]
 async fn a_session_that_is_deleted_ends_its_calls_at_once() {
-    let fixture = Fixture::new(Asked::Nobody);
-    let server = HttpServer::start(&fixture, |_| {}).await;
+    let fixture = ServerFixture::new(ApprovalSource::Nobody);
+    let server = TestHttpServer::start(&fixture, |_| {}).await;
     let session = server.post(&[], &initialize()).await.header("mcp-session-id").unwrap();
     let bearer = format!("Bearer {TOKEN}");
     let head = [
@@ -306,7 +306,7 @@ async fn a_session_that_is_deleted_ends_its_calls_at_once() {
     ];
     let told = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
     assert_eq!(server.post(&head[4..], &told).await.status, 202);
-    let sleep = Sleep::new();
+    let sleep = SleepCommand::new();
     let call = json!({"name": "Bash", "arguments": {"command": sleep.command()}});
     let call = request("tools/call", call).to_string();
     let _stream = server.open(&head, "POST /mcp", &call).await;
@@ -323,8 +323,8 @@ async fn a_session_that_is_deleted_ends_its_calls_at_once() {
 
 #[tokio::test]
 async fn who_shook_no_hands_cannot_be_asked_on_a_connection() {
-    let fixture = Fixture::new(Asked::Client);
-    let server = HttpServer::start(&fixture, |_| {}).await;
+    let fixture = ServerFixture::new(ApprovalSource::Client);
+    let server = TestHttpServer::start(&fixture, |_| {}).await;
     let write = json!({"name": "Write", "arguments": {"file_path": "a", "content": "x"}});
     let mut params = alone(write, json!({"elicitation": {}}));
     params["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!("2025-11-25");
@@ -344,8 +344,8 @@ async fn who_shook_no_hands_cannot_be_asked_on_a_connection() {
 #[tokio::test]
 async fn pages_of_an_origin_that_was_named_can_use_it() {
     const PAGE: &str = "https://app.example";
-    let fixture = Fixture::new(Asked::Nobody);
-    let server = HttpServer::start(&fixture, |http| http.origins = vec![PAGE.to_owned()]).await;
+    let fixture = ServerFixture::new(ApprovalSource::Nobody);
+    let server = TestHttpServer::start(&fixture, |http| http.origins = vec![PAGE.to_owned()]).await;
     let head = |origin| {
         let wants = ("access-control-request-method", "POST");
         [("host", "localhost:1"), ("origin", origin), wants]
@@ -380,9 +380,10 @@ async fn pages_of_an_origin_that_was_named_can_use_it() {
 
 #[tokio::test]
 async fn silent_connections_do_not_keep_others_out() {
-    let fixture = Fixture::new(Asked::Nobody);
+    let fixture = ServerFixture::new(ApprovalSource::Nobody);
     // They stay for longer than anybody would wait for them.
-    let server = HttpServer::start(&fixture, |http| http.limits.head_time = 10 * PATIENCE).await;
+    let server =
+        TestHttpServer::start(&fixture, |http| http.limits.head_time = 10 * PATIENCE).await;
     let mut silent = Vec::new();
     for _ in 0..100 {
         silent.push(TcpStream::connect(server.address).await.unwrap());

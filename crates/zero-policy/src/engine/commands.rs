@@ -1,54 +1,57 @@
 //! Judges what a command line would do, node by node.
 
-use zero_core::{CommandLimitChange, Risk};
+use zero_core::{CommandLimitChange, RiskLevel};
 
-use super::files::Cover;
-use super::{Case, Judged};
+use super::files::CoveringRule;
+use super::{EffectAssessment, RequestEvaluator};
 use crate::decision::Verdict;
-use crate::mode::Mode;
-use crate::program::{Access, Nature, looks_unless_told};
-use crate::rule::{Owner, Rule};
-use crate::rules::{CommandWords, PathViews, Rules};
-use crate::shell::Arg;
-use crate::shell::analysis::{Analysis, Doubt, DoubtKind, FileUse, Folders, Invocation, NodeKind};
+use crate::permission_mode::PermissionMode;
+use crate::program::{CommandClass, FileAccess, looks_unless_told};
+use crate::rule::{PolicyRule, RuleOwner};
+use crate::rule_set::{CommandWords, PathViews, RuleSet};
+use crate::shell::ShellArg;
+use crate::shell::analysis::{
+    AnalysisNodeKind, CommandInvocation, FileUse, ScriptAnalysis, Uncertainty, UncertaintyKind,
+    WorkingFolders,
+};
 
 /// Words after a place in a text that cannot be parsed which are compared with deny rules.
 const LOOSE_WORDS_MAX: usize = 16;
 
-impl<'a> Case<'a> {
+impl<'a> RequestEvaluator<'a> {
     /// Judges every node. `line` is the whole text, when a shell is to run it.
     pub(super) fn analysis(
         &self,
-        analysis: &Analysis,
+        analysis: &ScriptAnalysis,
         line: Option<&str>,
-        judged: &mut Vec<Judged>,
+        judged: &mut Vec<EffectAssessment>,
     ) {
         // A person who wrote down exactly this line has seen all of it.
         let whole = line.and_then(|line| self.engine.rules.whole_line(line));
-        let whole = whole.map(|rule| Cover { rule, exact: true, changes: true });
-        let mut covers: Vec<Option<Cover<'a>>> = Vec::with_capacity(analysis.nodes.len());
+        let whole = whole.map(|rule| CoveringRule { rule, exact: true, changes: true });
+        let mut covers: Vec<Option<CoveringRule<'a>>> = Vec::with_capacity(analysis.nodes.len());
         for (at, node) in analysis.nodes.iter().enumerate() {
             let first = judged.len();
             let above = node.parent.and_then(|parent| covers.get(parent).copied().flatten());
             let mut cover = None;
             match &node.kind {
-                NodeKind::Structure => {}
-                NodeKind::Command(invocation) => {
+                AnalysisNodeKind::Structure => {}
+                AnalysisNodeKind::Command(invocation) => {
                     let (verdict, rule) = self.command(invocation, &node.label, whole);
                     judged.push(verdict);
                     self.surroundings(invocation, &node.label, judged);
                     judged.extend(self.operands(invocation, &node.label, rule));
                     cover = rule;
                 }
-                NodeKind::File(file) => {
+                AnalysisNodeKind::File(file) => {
                     let sources = || sources(analysis, node.parent);
                     self.file_use(file, above.or(whole), &sources, judged);
                 }
-                NodeKind::Host(host) => {
+                AnalysisNodeKind::Host(host) => {
                     let cover = above.or(whole).map(|cover| cover.rule);
                     judged.push(self.host_of_command(host, cover));
                 }
-                NodeKind::Doubt(doubt) => {
+                AnalysisNodeKind::Doubt(doubt) => {
                     let about = node.parent.and_then(|parent| analysis.nodes.get(parent));
                     let target = about.map_or(node.label.as_str(), |node| node.label.as_str());
                     judged.push(self.doubt(doubt, target, whole));
@@ -67,29 +70,29 @@ impl<'a> Case<'a> {
     /// Judges a command, and says which rule covers what it touches.
     fn command(
         &self,
-        invocation: &Invocation,
+        invocation: &CommandInvocation,
         label: &str,
-        whole: Option<Cover<'a>>,
-    ) -> (Judged, Option<Cover<'a>>) {
-        let Invocation { argv, study, folders, .. } = invocation;
+        whole: Option<CoveringRule<'a>>,
+    ) -> (EffectAssessment, Option<CoveringRule<'a>>) {
+        let CommandInvocation { argv, study, folders, .. } = invocation;
         let words = CommandWords::new(argv);
         let new = |verdict, reason: String| {
-            Judged::new("exec", label.to_owned(), verdict, reason).of_study(invocation)
+            EffectAssessment::new("exec", label.to_owned(), verdict, reason).of_study(invocation)
         };
-        let by = |verdict, rule: &Rule| {
-            let judged = Judged::by_rule("exec", label.to_owned(), verdict, rule);
+        let by = |verdict, rule: &PolicyRule| {
+            let judged = EffectAssessment::by_rule("exec", label.to_owned(), verdict, rule);
             judged.of_study(invocation).raising(self.engine.rules.raised_limits(verdict, &words))
         };
-        let ruled = self.ruling(|rules: &'a Rules, verdict| rules.command(verdict, &words));
+        let ruled = self.ruling(|rules: &'a RuleSet, verdict| rules.command(verdict, &words));
         if let Some((verdict @ (Verdict::Deny | Verdict::Ask), rule)) = ruled {
             return (by(verdict, rule), None);
         }
         let exact = self.engine.rules.exact_command(&words);
-        let exact = exact.map(|rule| Cover { rule, exact: true, changes: true });
+        let exact = exact.map(|rule| CoveringRule { rule, exact: true, changes: true });
         let exact = exact.or(whole);
         if let Some(why) = study.critical {
             let person = exact.filter(|cover| {
-                cover.rule.source.owner == Owner::Person && !removes_by_force(argv)
+                cover.rule.source.owner == RuleOwner::Person && !removes_by_force(argv)
             });
             return match person {
                 Some(cover) => (by(Verdict::Allow, cover.rule), Some(cover)),
@@ -97,10 +100,10 @@ impl<'a> Case<'a> {
             };
         }
         let changes = !looks_unless_told(argv, study.nature);
-        let allowed = ruled.map(|(_, rule)| Cover { rule, exact: false, changes });
+        let allowed = ruled.map(|(_, rule)| CoveringRule { rule, exact: false, changes });
         if let Some(cover) = exact.or(allowed) {
             let stays =
-                study.nature != Nature::Program || cover.exact || self.stays_inside(folders);
+                study.nature != CommandClass::Program || cover.exact || self.stays_inside(folders);
             if stays {
                 return (by(Verdict::Allow, cover.rule), Some(cover));
             }
@@ -112,13 +115,15 @@ impl<'a> Case<'a> {
             return (new(Verdict::Ask, reason), None);
         }
         let judged = match study.nature {
-            Nature::ReadOnly => new(Verdict::Allow, "it only looks".to_owned()),
-            Nature::Files => new(Verdict::Allow, "what it touches decides".to_owned()),
-            Nature::Wrapper => new(Verdict::Allow, "what it runs decides".to_owned()),
-            Nature::Program if self.mode() == Mode::Auto && self.stays_inside(folders) => {
+            CommandClass::ReadOnly => new(Verdict::Allow, "it only looks".to_owned()),
+            CommandClass::Files => new(Verdict::Allow, "what it touches decides".to_owned()),
+            CommandClass::Wrapper => new(Verdict::Allow, "what it runs decides".to_owned()),
+            CommandClass::Program
+                if self.mode() == PermissionMode::Auto && self.stays_inside(folders) =>
+            {
                 new(Verdict::Allow, "mode `auto` runs what the sandbox confines".to_owned())
             }
-            Nature::Program => Judged {
+            CommandClass::Program => EffectAssessment {
                 grant: self.command_grant(invocation),
                 ..new(Verdict::Ask, "no rule allows it".to_owned())
             },
@@ -128,15 +133,20 @@ impl<'a> Case<'a> {
 
     /// What the place a command runs in adds to it: helpers of a repository, a program of the
     /// workspace that has the name of a known one.
-    fn surroundings(&self, invocation: &Invocation, label: &str, judged: &mut Vec<Judged>) {
-        let Some(program) = invocation.argv.first().and_then(Arg::as_known) else { return };
-        let known = invocation.study.nature != Nature::Program;
+    fn surroundings(
+        &self,
+        invocation: &CommandInvocation,
+        label: &str,
+        judged: &mut Vec<EffectAssessment>,
+    ) {
+        let Some(program) = invocation.argv.first().and_then(ShellArg::as_known) else { return };
+        let known = invocation.study.nature != CommandClass::Program;
         let mut doubt = |reason: String| {
-            let verdict = Judged::new("exec", label.to_owned(), Verdict::Ask, reason);
-            judged.push(Judged { changes: true, ..verdict.at_risk(Risk::High) });
+            let verdict = EffectAssessment::new("exec", label.to_owned(), Verdict::Ask, reason);
+            judged.push(EffectAssessment { changes: true, ..verdict.at_risk(RiskLevel::High) });
         };
         let git = program.rsplit('/').next() == Some("git");
-        let Folders::OneOf(folders) = &invocation.folders else {
+        let WorkingFolders::OneOf(folders) = &invocation.folders else {
             if git {
                 doubt("which repository git works in is only known when it runs".to_owned());
             }
@@ -169,37 +179,44 @@ impl<'a> Case<'a> {
         }
     }
 
-    fn stays_inside(&self, folders: &Folders) -> bool {
+    fn stays_inside(&self, folders: &WorkingFolders) -> bool {
         match folders {
-            Folders::OneOf(folders) => folders.iter().all(|folder| {
+            WorkingFolders::OneOf(folders) => folders.iter().all(|folder| {
                 let canonical = self.request.world.canonical(folder);
                 canonical.is_some_and(|folder| self.is_inside(&folder))
             }),
-            Folders::Unknown => false,
+            WorkingFolders::Unknown => false,
         }
     }
 
-    fn doubt(&self, doubt: &Doubt, target: &str, whole: Option<Cover<'a>>) -> Judged {
+    fn doubt(
+        &self,
+        doubt: &Uncertainty,
+        target: &str,
+        whole: Option<CoveringRule<'a>>,
+    ) -> EffectAssessment {
         let judged = match (doubt.kind, whole) {
-            (DoubtKind::Unbounded, _) => {
+            (UncertaintyKind::Unbounded, _) => {
                 let reason = format!("{}; nothing of it can be allowed", doubt.reason);
-                Judged::new("exec", target.to_owned(), Verdict::Deny, reason)
+                EffectAssessment::new("exec", target.to_owned(), Verdict::Deny, reason)
             }
-            (DoubtKind::Altered, Some(cover)) => {
-                Judged::by_rule("exec", target.to_owned(), Verdict::Allow, cover.rule)
+            (UncertaintyKind::Altered, Some(cover)) => {
+                EffectAssessment::by_rule("exec", target.to_owned(), Verdict::Allow, cover.rule)
             }
-            _ => Judged::new("exec", target.to_owned(), Verdict::Ask, doubt.reason.clone()),
+            _ => {
+                EffectAssessment::new("exec", target.to_owned(), Verdict::Ask, doubt.reason.clone())
+            }
         };
-        Judged { changes: true, ..judged.at_risk(Risk::High) }
+        EffectAssessment { changes: true, ..judged.at_risk(RiskLevel::High) }
     }
 
     /// A text that cannot be parsed may still be run in part: whatever in it looks like something
     /// denied is denied.
-    fn unparsed(&self, text: &str) -> Option<Judged> {
-        let words: Vec<Arg> = text
+    fn unparsed(&self, text: &str) -> Option<EffectAssessment> {
+        let words: Vec<ShellArg> = text
             .split(|char: char| char.is_whitespace() || ";|&()<>`\"'{}$=".contains(char))
             .filter(|word| !word.is_empty())
-            .map(|word| Arg::Known(word.replace('\\', "")))
+            .map(|word| ShellArg::Known(word.replace('\\', "")))
             .collect();
         let rules = &self.engine.rules;
         for at in 0..words.len() {
@@ -209,67 +226,67 @@ impl<'a> Case<'a> {
                 .or_else(|| self.denied_path(words.get(at)?.as_known()?));
             if let Some(rule) = rule {
                 let target = near.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
-                let judged = Judged::by_rule("exec", target, Verdict::Deny, rule);
-                return Some(judged.at_risk(Risk::High));
+                let judged = EffectAssessment::by_rule("exec", target, Verdict::Deny, rule);
+                return Some(judged.at_risk(RiskLevel::High));
             }
         }
         None
     }
 
-    fn denied_path(&self, word: &str) -> Option<&'a Rule> {
+    fn denied_path(&self, word: &str) -> Option<&'a PolicyRule> {
         let written = crate::path::lexical(&self.folder().join(word));
         let canonical = self.request.world.canonical(&written)?;
         let views = PathViews { written, canonical };
-        self.engine.rules.path(Verdict::Deny, self.request.tool, Access::Read, &views)
+        self.engine.rules.path(Verdict::Deny, self.request.tool, FileAccess::Read, &views)
     }
 }
 
-impl Judged {
+impl EffectAssessment {
     /// Other rules that match raise limits too.
     fn raising(mut self, limits: CommandLimitChange) -> Self {
         self.limits.join(&limits);
         self
     }
 
-    fn of_study(self, invocation: &Invocation) -> Self {
+    fn of_study(self, invocation: &CommandInvocation) -> Self {
         let study = &invocation.study;
         let risk = match study.nature {
-            _ if study.critical.is_some() => Risk::Critical,
-            Nature::ReadOnly | Nature::Files | Nature::Wrapper => Risk::Low,
-            Nature::Program => Risk::High,
+            _ if study.critical.is_some() => RiskLevel::Critical,
+            CommandClass::ReadOnly | CommandClass::Files | CommandClass::Wrapper => RiskLevel::Low,
+            CommandClass::Program => RiskLevel::High,
         };
-        let changes = study.nature == Nature::Program || study.critical.is_some();
+        let changes = study.nature == CommandClass::Program || study.critical.is_some();
         Self { changes, ..self.at_risk(risk) }
     }
 }
 
 /// What a command reads with everything beneath it, and so may put elsewhere.
-fn sources(analysis: &Analysis, command: Option<usize>) -> Vec<&FileUse> {
+fn sources(analysis: &ScriptAnalysis, command: Option<usize>) -> Vec<&FileUse> {
     let Some(command) = command else { return Vec::new() };
     let touched = analysis.nodes.iter().skip(command + 1);
     touched
         .take_while(|node| node.parent == Some(command))
         .filter_map(|node| match &node.kind {
-            NodeKind::File(file) => Some(file),
+            AnalysisNodeKind::File(file) => Some(file),
             _ => None,
         })
-        .filter(|file| file.access == Access::Read && file.recursive)
+        .filter(|file| file.access == FileAccess::Read && file.recursive)
         .collect()
 }
 
 /// `rm` in a form that is critical: no rule at all silences it.
-fn removes_by_force(argv: &[Arg]) -> bool {
-    let program = argv.first().and_then(Arg::as_known).unwrap_or_default();
+fn removes_by_force(argv: &[ShellArg]) -> bool {
+    let program = argv.first().and_then(ShellArg::as_known).unwrap_or_default();
     program.rsplit('/').next() == Some("rm")
 }
 
-fn where_it_runs(folders: &Folders) -> String {
+fn where_it_runs(folders: &WorkingFolders) -> String {
     match folders {
-        Folders::OneOf(folders) => {
+        WorkingFolders::OneOf(folders) => {
             let shown: Vec<String> =
                 folders.iter().map(|path| path.display().to_string()).collect();
             format!("in `{}`", shown.join("` or `"))
         }
-        Folders::Unknown => "where nobody can tell".to_owned(),
+        WorkingFolders::Unknown => "where nobody can tell".to_owned(),
     }
 }

@@ -1,61 +1,67 @@
 //! Judges talking to a host.
 
-use zero_core::Risk;
+use zero_core::RiskLevel;
 
-use super::{Case, CommandHosts, Judged};
-use crate::decision::{Grant, Verdict};
+use super::{CommandHosts, EffectAssessment, RequestEvaluator};
+use crate::decision::{GrantScope, Verdict};
 use crate::host::HostName;
-use crate::rule::{Owner, Rule};
-use crate::rules::Rules;
-use crate::shell::Arg;
+use crate::rule::{PolicyRule, RuleOwner};
+use crate::rule_set::RuleSet;
+use crate::shell::ShellArg;
 
 /// The tool that sends whatever it is given.
 const SENDS: &str = "WebRequest";
 
-impl<'a> Case<'a> {
+impl<'a> RequestEvaluator<'a> {
     /// Judges a host by its text. `covered` is the rule that allows the command that reaches it.
-    pub(super) fn host(&self, text: &str, covered: Option<&'a Rule>) -> Judged {
+    pub(super) fn host(&self, text: &str, covered: Option<&'a PolicyRule>) -> EffectAssessment {
         let judged = match HostName::parse(text) {
             Ok(host) => self.parsed_host(&host, covered),
-            Err(error) => Judged::new("net", text.to_owned(), Verdict::Ask, error.to_string()),
+            Err(error) => {
+                EffectAssessment::new("net", text.to_owned(), Verdict::Ask, error.to_string())
+            }
         };
-        Judged { changes: true, ..judged.at_risk(Risk::Medium) }
+        EffectAssessment { changes: true, ..judged.at_risk(RiskLevel::Medium) }
     }
 
     /// Judges a host that a command names.
-    pub(super) fn host_of_command(&self, host: &Arg, covered: Option<&'a Rule>) -> Judged {
+    pub(super) fn host_of_command(
+        &self,
+        host: &ShellArg,
+        covered: Option<&'a PolicyRule>,
+    ) -> EffectAssessment {
         match host {
-            Arg::Known(host) => self.host_by_text(host, covered),
+            ShellArg::Known(host) => self.host_by_text(host, covered),
             // The brackets of an address and the question mark of a query look like patterns. No
             // file has such a name, so the shell hands them on as they are.
-            Arg::Pattern(pattern) => self.host_by_text(&pattern.replace('\\', ""), covered),
-            Arg::Unknown { starts_with, .. } => {
+            ShellArg::Pattern(pattern) => self.host_by_text(&pattern.replace('\\', ""), covered),
+            ShellArg::Unknown { starts_with, .. } => {
                 let reason = "which host it is is only known when it runs".to_owned();
-                let ask = Judged::new("net", host.to_string(), Verdict::Ask, reason);
+                let ask = EffectAssessment::new("net", host.to_string(), Verdict::Ask, reason);
                 // `https://host/$path` names its host all the same.
                 let named = starts_with
                     .split_once("://")
                     .is_some_and(|(_, rest)| rest.contains(['/', '?', '#']));
                 match named {
                     true => self.host_by_text(starts_with, covered),
-                    false => Judged { changes: true, ..ask.at_risk(Risk::Medium) },
+                    false => EffectAssessment { changes: true, ..ask.at_risk(RiskLevel::Medium) },
                 }
             }
         }
     }
 
     /// The same for a host that is written out.
-    fn host_by_text(&self, text: &str, covered: Option<&'a Rule>) -> Judged {
+    fn host_by_text(&self, text: &str, covered: Option<&'a PolicyRule>) -> EffectAssessment {
         let opened = HostName::parse(text).ok().and_then(|host| self.opened_host(&host));
         opened.unwrap_or_else(|| self.host(text, covered))
     }
 
     /// What settings open to commands, where no rule says otherwise: hosts that are listed for them,
     /// and the loopback network of their session, which is not this machine's.
-    fn opened_host(&self, host: &HostName) -> Option<Judged> {
+    fn opened_host(&self, host: &HostName) -> Option<EffectAssessment> {
         let CommandHosts { listed, own_loopback } = &self.engine.network;
         let tool = self.request.tool;
-        let ruled = self.ruling(|rules: &'a Rules, verdict| rules.host(verdict, tool, host));
+        let ruled = self.ruling(|rules: &'a RuleSet, verdict| rules.host(verdict, tool, host));
         if ruled.is_some_and(|(verdict, _)| verdict != Verdict::Allow) {
             return None;
         }
@@ -66,22 +72,25 @@ impl<'a> Case<'a> {
             }
             _ => return None,
         };
-        let judged = Judged::new("net", host.to_string(), Verdict::Allow, reason.to_owned());
-        Some(Judged { changes: true, ..judged.at_risk(Risk::Medium) })
+        let judged =
+            EffectAssessment::new("net", host.to_string(), Verdict::Allow, reason.to_owned());
+        Some(EffectAssessment { changes: true, ..judged.at_risk(RiskLevel::Medium) })
     }
 
-    fn parsed_host(&self, host: &HostName, covered: Option<&'a Rule>) -> Judged {
+    fn parsed_host(&self, host: &HostName, covered: Option<&'a PolicyRule>) -> EffectAssessment {
         let target = host.to_string();
         let tool = self.request.tool;
-        let ruled = self.ruling(|rules: &'a Rules, verdict| rules.host(verdict, tool, host));
+        let ruled = self.ruling(|rules: &'a RuleSet, verdict| rules.host(verdict, tool, host));
         if let Some(why) = host.is_private() {
             // Somebody who develops on this machine may name it; nobody else gets there.
             let may_be_named = !why.contains("metadata") && !why.contains("link-local");
             let named = ruled.is_some_and(|(verdict, rule)| {
-                verdict == Verdict::Allow && rule.is_exact() && rule.source.owner == Owner::Person
+                verdict == Verdict::Allow
+                    && rule.is_exact()
+                    && rule.source.owner == RuleOwner::Person
             });
             if let Some((verdict @ Verdict::Deny, rule)) = ruled {
-                return Judged::by_rule("net", target, verdict, rule);
+                return EffectAssessment::by_rule("net", target, verdict, rule);
             }
             if !(named && may_be_named) {
                 let reason = match may_be_named {
@@ -90,7 +99,7 @@ impl<'a> Case<'a> {
                     ),
                     false => format!("it is {why}"),
                 };
-                return Judged::new("net", target, Verdict::Deny, reason);
+                return EffectAssessment::new("net", target, Verdict::Deny, reason);
             }
         }
         let sends = tool == SENDS;
@@ -106,14 +115,17 @@ impl<'a> Case<'a> {
         let covered = covered
             .filter(|rule| !rule.text.contains("://") || rule.text.contains(target.as_str()));
         match (ruled, covered) {
-            (Some((verdict, rule)), _) => Judged::by_rule("net", target, verdict, rule),
-            (None, Some(rule)) => Judged::by_rule("net", target, Verdict::Allow, rule),
+            (Some((verdict, rule)), _) => EffectAssessment::by_rule("net", target, verdict, rule),
+            (None, Some(rule)) => EffectAssessment::by_rule("net", target, Verdict::Allow, rule),
             (None, None) => {
                 let rule = format!("WebFetch(domain:{host})");
                 let reason = "no rule allows this host".to_owned();
                 // Each request is another one, and is seen before it is sent.
-                let grant = (!sends).then_some(Grant { rule, folder: None, program: None });
-                Judged { grant, ..Judged::new("net", target, Verdict::Ask, reason) }
+                let grant = (!sends).then_some(GrantScope { rule, folder: None, program: None });
+                EffectAssessment {
+                    grant,
+                    ..EffectAssessment::new("net", target, Verdict::Ask, reason)
+                }
             }
         }
     }

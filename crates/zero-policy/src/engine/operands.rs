@@ -6,18 +6,18 @@
 
 use std::borrow::Cow;
 
-use zero_core::Risk;
+use zero_core::RiskLevel;
 
-use super::files::{Certain, Cover, Meaning};
-use super::{Case, Judged};
+use super::files::{CandidateCompleteness, CoveringRule, PathCandidates};
+use super::{EffectAssessment, RequestEvaluator};
 use crate::decision::Verdict;
-use crate::host::{HostError, HostName};
-use crate::mode::Mode;
-use crate::program::{Access, Nature};
-use crate::protected;
-use crate::rule::Rule;
-use crate::shell::Arg;
-use crate::shell::analysis::Invocation;
+use crate::host::{HostName, HostNameError};
+use crate::permission_mode::PermissionMode;
+use crate::program::{CommandClass, FileAccess};
+use crate::protected_paths;
+use crate::rule::PolicyRule;
+use crate::shell::ShellArg;
+use crate::shell::analysis::CommandInvocation;
 
 /// Values that are looked at in one argument: `a:b:c` has four. With more, it is asked.
 const VALUES_MAX: usize = 64;
@@ -91,37 +91,37 @@ const ONLY_READ: &[&str] = &[
 ];
 
 /// What is guarded and named by an argument.
-struct Named<'a> {
+struct GuardedOperand<'a> {
     verdict: Verdict,
     reason: String,
-    rule: Option<&'a Rule>,
+    rule: Option<&'a PolicyRule>,
 }
 
-impl<'a> Case<'a> {
+impl<'a> RequestEvaluator<'a> {
     /// The strictest verdict on what the arguments of an unknown program name, if one is needed.
     pub(super) fn operands(
         &self,
-        invocation: &Invocation,
+        invocation: &CommandInvocation,
         label: &str,
-        cover: Option<Cover<'a>>,
-    ) -> Option<Judged> {
-        let Invocation { argv, study, .. } = invocation;
-        if study.nature != Nature::Program {
+        cover: Option<CoveringRule<'a>>,
+    ) -> Option<EffectAssessment> {
+        let CommandInvocation { argv, study, .. } = invocation;
+        if study.nature != CommandClass::Program {
             return None;
         }
-        let name = argv.first().and_then(Arg::as_known).unwrap_or_default();
+        let name = argv.first().and_then(ShellArg::as_known).unwrap_or_default();
         let name = name.rsplit('/').next().unwrap_or_default();
         let rules = &self.engine.rules;
         let (files, hosts) = (rules.guards_paths(), rules.guards_hosts());
         // What git does to protected files is in its table.
         let exact = cover.is_some_and(|cover| cover.exact);
-        let protected = self.mode() == Mode::Auto && !exact && name != "git";
-        let access = if ONLY_READ.contains(&name) { Access::Read } else { Access::Write };
+        let protected = self.mode() == PermissionMode::Auto && !exact && name != "git";
+        let access = if ONLY_READ.contains(&name) { FileAccess::Read } else { FileAccess::Write };
         if !(files || hosts || protected) {
             return None;
         }
-        let mut strictest: Option<Named<'a>> = None;
-        let mut keep = |named: Named<'a>| {
+        let mut strictest: Option<GuardedOperand<'a>> = None;
+        let mut keep = |named: GuardedOperand<'a>| {
             if strictest.as_ref().is_none_or(|known| known.verdict < named.verdict) {
                 strictest = Some(named);
             }
@@ -129,7 +129,7 @@ impl<'a> Case<'a> {
         for arg in argv.iter().skip(1) {
             let Some(values) = values(arg) else {
                 let reason = "it names more than can be compared with what is denied".to_owned();
-                keep(Named { verdict: Verdict::Ask, reason, rule: None });
+                keep(GuardedOperand { verdict: Verdict::Ask, reason, rule: None });
                 continue;
             };
             for value in &values {
@@ -138,27 +138,28 @@ impl<'a> Case<'a> {
                 hosts.then(|| self.named_host(value)).flatten().into_iter().for_each(&mut keep);
             }
         }
-        let Named { verdict, reason, rule } = strictest?;
-        let judged = Judged::new("exec", label.to_owned(), verdict, reason).at_risk(Risk::High);
+        let GuardedOperand { verdict, reason, rule } = strictest?;
+        let judged = EffectAssessment::new("exec", label.to_owned(), verdict, reason)
+            .at_risk(RiskLevel::High);
         let (source, rule) = (rule.map(|r| r.source.to_string()), rule.map(|r| r.text.clone()));
-        Some(Judged { changes: true, source, rule, ..judged })
+        Some(EffectAssessment { changes: true, source, rule, ..judged })
     }
 
     /// A file that a value names and that is guarded.
     fn named_file(
         &self,
-        value: &Arg,
-        invocation: &Invocation,
-        access: Access,
+        value: &ShellArg,
+        invocation: &CommandInvocation,
+        access: FileAccess,
         protected: bool,
-    ) -> Option<Named<'a>> {
-        let Meaning { files, certain } = self.meaning(access, value, &invocation.folders);
+    ) -> Option<GuardedOperand<'a>> {
+        let PathCandidates { files, certain } = self.meaning(access, value, &invocation.folders);
         let guards = files.iter().filter_map(|views| {
             let rule = self.engine.rules.guard(self.request.tool, access, views)?;
             Some((rule, views.canonical.display().to_string()))
         });
         let uncertain = match certain {
-            Certain::No(Some(rule)) => Some((rule, value.to_string())),
+            CandidateCompleteness::No(Some(rule)) => Some((rule, value.to_string())),
             _ => None,
         };
         let strictest = guards.chain(uncertain).max_by_key(|(rule, _)| rule.verdict);
@@ -166,18 +167,19 @@ impl<'a> Case<'a> {
             return Some(by_rule(rule, &format!("`{file}`")));
         }
         let inside = files.iter().filter(|views| protected && self.is_inside(&views.canonical));
-        let why = inside.filter_map(|views| self.of_either(views, protected::protected)).next()?;
+        let why =
+            inside.filter_map(|views| self.of_either(views, protected_paths::protected)).next()?;
         let reason = format!("it names `{value}`, which is {why}, and may change it");
-        Some(Named { verdict: Verdict::Ask, reason, rule: None })
+        Some(GuardedOperand { verdict: Verdict::Ask, reason, rule: None })
     }
 
     /// A host that a value names and that is guarded.
-    fn named_host(&self, value: &Arg) -> Option<Named<'a>> {
+    fn named_host(&self, value: &ShellArg) -> Option<GuardedOperand<'a>> {
         let text = match value {
-            Arg::Known(text) => Cow::Borrowed(text.as_str()),
-            Arg::Pattern(pattern) => Cow::Owned(pattern.replace('\\', "")),
+            ShellArg::Known(text) => Cow::Borrowed(text.as_str()),
+            ShellArg::Pattern(pattern) => Cow::Owned(pattern.replace('\\', "")),
             // `https://host/$path` names its host all the same.
-            Arg::Unknown { starts_with, .. } => {
+            ShellArg::Unknown { starts_with, .. } => {
                 let (_, rest) = starts_with.split_once("://")?;
                 rest.contains(['/', '?', '#']).then_some(Cow::Borrowed(starts_with.as_str()))?
             }
@@ -198,33 +200,33 @@ impl<'a> Case<'a> {
                 .into_iter()
                 .find_map(|verdict| lookup(verdict, &host))
                 .map(|rule| by_rule(rule, &format!("the host `{host}`"))),
-            Err(HostError::Missing) => None,
+            Err(HostNameError::Missing) => None,
             Err(_) if !certain => None,
             Err(error) => {
                 let reason = format!("which host `{text}` names is not certain: {error}");
-                Some(Named { verdict: Verdict::Ask, reason, rule: None })
+                Some(GuardedOperand { verdict: Verdict::Ask, reason, rule: None })
             }
         }
     }
 }
 
-fn by_rule<'a>(rule: &'a Rule, what: &str) -> Named<'a> {
+fn by_rule<'a>(rule: &'a PolicyRule, what: &str) -> GuardedOperand<'a> {
     let says = match rule.verdict {
         Verdict::Deny => "denies it",
         Verdict::Ask | Verdict::Allow => "says to ask about it",
     };
     let reason = format!("it names {what}, and rule `{}` {says}", rule.text);
-    Named { verdict: rule.verdict, reason, rule: Some(rule) }
+    GuardedOperand { verdict: rule.verdict, reason, rule: Some(rule) }
 }
 
 /// The values that an argument may hand over: itself, what follows `=` or an option's letter, and
 /// the parts of a list such as `./secrets:/mnt`. `None` when there are too many.
-fn values(arg: &Arg) -> Option<Vec<Arg>> {
+fn values(arg: &ShellArg) -> Option<Vec<ShellArg>> {
     let start = arg.certain_start();
-    let (text, rebuild): (&str, fn(&str) -> Arg) = match arg {
-        Arg::Known(text) => (text, |value| Arg::known(value)),
-        Arg::Pattern(text) => (text, |value| Arg::Pattern(value.to_owned())),
-        Arg::Unknown { .. } => (start, |value| Arg::Unknown {
+    let (text, rebuild): (&str, fn(&str) -> ShellArg) = match arg {
+        ShellArg::Known(text) => (text, |value| ShellArg::known(value)),
+        ShellArg::Pattern(text) => (text, |value| ShellArg::Pattern(value.to_owned())),
+        ShellArg::Unknown { .. } => (start, |value| ShellArg::Unknown {
             starts_with: value.to_owned(),
             written: format!("{value}…"),
         }),

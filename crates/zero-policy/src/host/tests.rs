@@ -11,7 +11,7 @@ fn check(text: &str, expected: &str) {
 }
 
 #[track_caller]
-fn check_error(text: &str, expected: HostError) {
+fn check_error(text: &str, expected: HostNameError) {
     assert_eq!(HostName::parse(text), Err(expected), "{text}");
 }
 
@@ -45,38 +45,38 @@ fn a_user_name_is_no_host() {
     check("https://github.com@evil.com/", "evil.com");
     check("https://github.com:pass@evil.com:80/", "evil.com");
     check("https://github.com%40x@evil.com", "evil.com");
-    check_error("https://github.com@evil.com@other.com/", HostError::Ambiguous);
-    check_error("github.com:x@evil.com", HostError::Ambiguous);
-    check_error("git@github.com:x@evil.com/repo", HostError::Ambiguous);
-    check_error("a#@evil.com:x", HostError::Ambiguous);
+    check_error("https://github.com@evil.com@other.com/", HostNameError::Ambiguous);
+    check_error("github.com:x@evil.com", HostNameError::Ambiguous);
+    check_error("git@github.com:x@evil.com/repo", HostNameError::Ambiguous);
+    check_error("a#@evil.com:x", HostNameError::Ambiguous);
 }
 
 #[test]
 fn what_is_no_certain_host_is_an_error() {
-    check_error("", HostError::Missing);
-    check_error("https://", HostError::Missing);
-    check_error("https:///evil.com", HostError::Missing);
-    check_error("file:///etc/passwd", HostError::Missing);
-    check_error("https:evil.com", HostError::Ambiguous);
-    check_error("HTTPS:/evil.com", HostError::Ambiguous);
-    check_error("ext::evil.com", HostError::Ambiguous);
-    check_error("./repo", HostError::Missing);
-    check_error("../repo", HostError::Malformed);
-    check_error("/srv/repo", HostError::Missing);
-    check_error("https://github.com\\@evil.com", HostError::Character);
-    check_error("https://github.com\n.evil.com", HostError::Character);
-    check_error("https://git hub.com", HostError::Character);
-    check_error("https://%65vil.com/", HostError::Character);
-    check_error("https://*.com/", HostError::Character);
-    check_error("https://a..b/", HostError::Malformed);
-    check_error("-oProxyCommand=x", HostError::Malformed);
-    check_error(&"a".repeat(64), HostError::Malformed);
-    check_error(&"a.".repeat(130), HostError::Malformed);
-    check_error("https://256.1.1.1/", HostError::Address);
-    check_error("https://1.2.3.4.5/", HostError::Address);
-    check_error("https://[::1", HostError::Address);
-    check_error("https://[::1]x/", HostError::Address);
-    check_error("http://09.1.1.1/", HostError::Address);
+    check_error("", HostNameError::Missing);
+    check_error("https://", HostNameError::Missing);
+    check_error("https:///evil.com", HostNameError::Missing);
+    check_error("file:///etc/passwd", HostNameError::Missing);
+    check_error("https:evil.com", HostNameError::Ambiguous);
+    check_error("HTTPS:/evil.com", HostNameError::Ambiguous);
+    check_error("ext::evil.com", HostNameError::Ambiguous);
+    check_error("./repo", HostNameError::Missing);
+    check_error("../repo", HostNameError::Malformed);
+    check_error("/srv/repo", HostNameError::Missing);
+    check_error("https://github.com\\@evil.com", HostNameError::Character);
+    check_error("https://github.com\n.evil.com", HostNameError::Character);
+    check_error("https://git hub.com", HostNameError::Character);
+    check_error("https://%65vil.com/", HostNameError::Character);
+    check_error("https://*.com/", HostNameError::Character);
+    check_error("https://a..b/", HostNameError::Malformed);
+    check_error("-oProxyCommand=x", HostNameError::Malformed);
+    check_error(&"a".repeat(64), HostNameError::Malformed);
+    check_error(&"a.".repeat(130), HostNameError::Malformed);
+    check_error("https://256.1.1.1/", HostNameError::Address);
+    check_error("https://1.2.3.4.5/", HostNameError::Address);
+    check_error("https://[::1", HostNameError::Address);
+    check_error("https://[::1]x/", HostNameError::Address);
+    check_error("http://09.1.1.1/", HostNameError::Address);
 }
 
 #[test]
@@ -84,11 +84,11 @@ fn international_names_are_compared_in_punycode() {
     check("https://BÜCHER.example/", "xn--bcher-kva.example");
     check("bücher。example", "xn--bcher-kva.example");
     check("аррӏе.com", "xn--80ak6aa92e.com");
-    check_error("\u{212a}elvin.com", HostError::LookAlike);
-    check_error("ｅvil.com", HostError::LookAlike);
-    check_error("ℯvil.com", HostError::LookAlike);
-    check_error("ev\u{ad}il.com", HostError::LookAlike);
-    check_error("e\u{301}vil.com", HostError::LookAlike);
+    check_error("\u{212a}elvin.com", HostNameError::LookAlike);
+    check_error("ｅvil.com", HostNameError::LookAlike);
+    check_error("ℯvil.com", HostNameError::LookAlike);
+    check_error("ev\u{ad}il.com", HostNameError::LookAlike);
+    check_error("e\u{301}vil.com", HostNameError::LookAlike);
 }
 
 #[test]
@@ -112,9 +112,9 @@ fn every_way_to_write_an_address_is_the_same_address() {
     }
     check("http://[2001:DB8::1]:80/", "[2001:db8::1]");
     check("http://[fe80::1%25eth0]/", "[fe80::1]");
-    check_error("4294967296", HostError::Address);
-    check_error("0x.0.0.1", HostError::Address);
-    check_error("1.2.65536", HostError::Address);
+    check_error("4294967296", HostNameError::Address);
+    check_error("0x.0.0.1", HostNameError::Address);
+    check_error("1.2.65536", HostNameError::Address);
     assert_eq!(HostName::parse("1.2.65535").unwrap().to_string(), "1.2.255.255");
 }
 

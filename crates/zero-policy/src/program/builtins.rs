@@ -3,9 +3,9 @@
 //! Most change nothing but the shell itself. Some take a text that runs now or later, and some take
 //! the name of a variable, whose index is arithmetic and may hold a `$(command)` of its own.
 
-use super::{Access, Run, Study, from, joined, word};
-use crate::program::getopt::{Ends, Getopt};
-use crate::shell::Arg;
+use super::{CommandAnalysis, FileAccess, NestedExecution, from, joined, word};
+use crate::program::getopt::{GetoptSpec, OptionTerminator};
+use crate::shell::ShellArg;
 
 /// Nothing in their arguments is looked into again.
 const PLAIN: &[&str] = &[
@@ -35,9 +35,9 @@ const NAMING: &[&str] = &[
     "float",
 ];
 
-pub(super) fn study(name: &str, args: &[Arg]) -> Option<Study> {
+pub(super) fn study(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
     if PLAIN.contains(&name) {
-        return Some(listed(Study::read_only(), name, args));
+        return Some(listed(CommandAnalysis::read_only(), name, args));
     }
     if NAMING.contains(&name) {
         let study = naming(name, args);
@@ -50,26 +50,27 @@ pub(super) fn study(name: &str, args: &[Arg]) -> Option<Study> {
         "eval" => {
             let words = if word(args.first()) == "--" { from(args, 1) } else { args };
             if words.is_empty() {
-                Study::read_only()
+                CommandAnalysis::read_only()
             } else {
-                Study::wrapper().runs(Run::script_of(words))
+                CommandAnalysis::wrapper().runs(NestedExecution::script_of(words))
             }
         }
         "trap" => trap(args),
-        "exec" => inner(args, &Getopt { short: "cla:", long: "" }),
+        "exec" => inner(args, &GetoptSpec { short: "cla:", long: "" }),
         "command" => {
-            let table = Getopt { short: "pvV", long: "" };
-            let asks = table.read(args, Ends::AtOperand);
+            let table = GetoptSpec { short: "pvV", long: "" };
+            let asks = table.read(args, OptionTerminator::AtOperand);
             if asks.has(&["v", "V"]) && !asks.uncertain {
-                Study::read_only()
+                CommandAnalysis::read_only()
             } else {
                 inner(args, &table)
             }
         }
-        "builtin" => inner(args, &Getopt { short: "", long: "" }),
+        "builtin" => inner(args, &GetoptSpec { short: "", long: "" }),
         "jobs" => match word(args.first()) {
-            "-x" => Study::wrapper().runs_argv(from(args, 1)),
-            _ => Study::read_only().guess_if(args.iter().any(|arg| arg.as_known().is_none())),
+            "-x" => CommandAnalysis::wrapper().runs_argv(from(args, 1)),
+            _ => CommandAnalysis::read_only()
+                .guess_if(args.iter().any(|arg| arg.as_known().is_none())),
         },
         "alias" => aliases(args),
         "hash" => plain_unless(args, "p", "it decides which file a name runs"),
@@ -79,8 +80,9 @@ pub(super) fn study(name: &str, args: &[Arg]) -> Option<Study> {
         }
         "bind" => plain_unless(args, "xfmu", "it binds keys to commands"),
         "fc" => match word(args.first()) {
-            "-l" | "-ln" | "-lr" => Study::read_only(),
-            _ => Study::program().runs(Run::Unknown("it runs commands from the history")),
+            "-l" | "-ln" | "-lr" => CommandAnalysis::read_only(),
+            _ => CommandAnalysis::program()
+                .runs(NestedExecution::Unknown("it runs commands from the history")),
         },
         "history" => history(args),
         _ => return None,
@@ -88,46 +90,51 @@ pub(super) fn study(name: &str, args: &[Arg]) -> Option<Study> {
 }
 
 /// A pattern lists a folder, and these show the list: `echo ~/.ssh/*` is `ls`.
-fn listed(study: Study, name: &str, args: &[Arg]) -> Study {
-    let elsewhere = |arg: &&Arg| matches!(arg, Arg::Pattern(pattern) if pattern.starts_with('/') || pattern.contains(".."));
-    let shown: &[Arg] = if matches!(name, "echo" | "printf") { args } else { &[] };
-    shown.iter().filter(elsewhere).fold(study, |study, arg| study.touches(Access::Read, arg))
+fn listed(study: CommandAnalysis, name: &str, args: &[ShellArg]) -> CommandAnalysis {
+    let elsewhere = |arg: &&ShellArg| matches!(arg, ShellArg::Pattern(pattern) if pattern.starts_with('/') || pattern.contains(".."));
+    let shown: &[ShellArg] = if matches!(name, "echo" | "printf") { args } else { &[] };
+    shown.iter().filter(elsewhere).fold(study, |study, arg| study.touches(FileAccess::Read, arg))
 }
 
-fn inner(args: &[Arg], table: &Getopt) -> Study {
-    let options = table.read(args, Ends::AtOperand);
+fn inner(args: &[ShellArg], table: &GetoptSpec) -> CommandAnalysis {
+    let options = table.read(args, OptionTerminator::AtOperand);
     if options.operands.is_empty() {
-        return Study::read_only().guess_if(options.uncertain);
+        return CommandAnalysis::read_only().guess_if(options.uncertain);
     }
-    Study::wrapper().runs_argv(&options.operands).guess_if(options.uncertain)
+    CommandAnalysis::wrapper().runs_argv(&options.operands).guess_if(options.uncertain)
 }
 
-fn sourced(args: &[Arg]) -> Study {
+fn sourced(args: &[ShellArg]) -> CommandAnalysis {
     let args = if word(args.first()) == "--" { from(args, 1) } else { args };
-    let study = Study::wrapper().runs(Run::Unknown("sources a file whose commands are not seen"));
+    let study = CommandAnalysis::wrapper()
+        .runs(NestedExecution::Unknown("sources a file whose commands are not seen"));
     match args.first() {
         // What is known of the input is judged too; that it is all of it is not certain.
-        Some(file) if super::shells::stream(file).is_some() => study.runs(Run::ScriptFromInput),
-        Some(file) => study.touches(Access::Read, file),
+        Some(file) if super::shells::stream(file).is_some() => {
+            study.runs(NestedExecution::ScriptFromInput)
+        }
+        Some(file) => study.touches(FileAccess::Read, file),
         None => study,
     }
 }
 
-fn trap(args: &[Arg]) -> Study {
+fn trap(args: &[ShellArg]) -> CommandAnalysis {
     let args = if word(args.first()) == "--" { from(args, 1) } else { args };
     match args {
         [action, _, ..] if matches!(action.as_known(), Some("-" | "" | "-p" | "-l" | "-P")) => {
-            Study::read_only()
+            CommandAnalysis::read_only()
         }
-        [action, _, ..] => Study::wrapper().runs(Run::script(action)),
-        [only] if only.as_known().is_none() => Study::wrapper().runs(Run::script(only)),
-        _ => Study::read_only(),
+        [action, _, ..] => CommandAnalysis::wrapper().runs(NestedExecution::script(action)),
+        [only] if only.as_known().is_none() => {
+            CommandAnalysis::wrapper().runs(NestedExecution::script(only))
+        }
+        _ => CommandAnalysis::read_only(),
     }
 }
 
 /// An alias runs nothing yet, but afterwards a word no longer means what it says.
-fn aliases(args: &[Arg]) -> Study {
-    let defined: Vec<Arg> = args
+fn aliases(args: &[ShellArg]) -> CommandAnalysis {
+    let defined: Vec<ShellArg> = args
         .iter()
         .filter_map(|arg| match super::assignment(arg) {
             Some((_, value)) => Some(value),
@@ -135,16 +142,16 @@ fn aliases(args: &[Arg]) -> Study {
         })
         .collect();
     if defined.is_empty() {
-        return Study::read_only();
+        return CommandAnalysis::read_only();
     }
     defined
         .iter()
-        .fold(Study::wrapper(), |study, value| study.runs(Run::script(value)))
+        .fold(CommandAnalysis::wrapper(), |study, value| study.runs(NestedExecution::script(value)))
         .caution("it gives a command another name")
 }
 
 /// Read-only unless one of these letters is among the options.
-fn plain_unless(args: &[Arg], letters: &str, why: &str) -> Study {
+fn plain_unless(args: &[ShellArg], letters: &str, why: &str) -> CommandAnalysis {
     let given = args.iter().any(|arg| {
         let start = arg.certain_start();
         arg.as_known().is_none() && arg.may_be_option()
@@ -152,40 +159,48 @@ fn plain_unless(args: &[Arg], letters: &str, why: &str) -> Study {
                 .strip_prefix('-')
                 .is_some_and(|cluster| cluster.contains(|c| letters.contains(c)))
     });
-    if given { Study::program().caution(why) } else { Study::read_only() }
+    if given { CommandAnalysis::program().caution(why) } else { CommandAnalysis::read_only() }
 }
 
-fn history(args: &[Arg]) -> Study {
-    let options = Getopt { short: "cd:anrwps", long: "" }.read(args, Ends::AtOperand);
+fn history(args: &[ShellArg]) -> CommandAnalysis {
+    let options =
+        GetoptSpec { short: "cd:anrwps", long: "" }.read(args, OptionTerminator::AtOperand);
     let file = options.operands.first();
     match file {
-        _ if options.uncertain => Study::program().caution("it may write the history to a file"),
-        Some(file) if options.has(&["a", "w"]) => {
-            Study::of(super::Nature::Files).touches(Access::Write, file)
+        _ if options.uncertain => {
+            CommandAnalysis::program().caution("it may write the history to a file")
         }
-        Some(file) if options.has(&["r", "n"]) => Study::read_only().touches(Access::Read, file),
-        None if options.has(&["a", "w", "c", "d"]) => Study::program(),
+        Some(file) if options.has(&["a", "w"]) => {
+            CommandAnalysis::of(super::CommandClass::Files).touches(FileAccess::Write, file)
+        }
+        Some(file) if options.has(&["r", "n"]) => {
+            CommandAnalysis::read_only().touches(FileAccess::Read, file)
+        }
+        None if options.has(&["a", "w", "c", "d"]) => CommandAnalysis::program(),
         // `-p` expands history, which may run a `$(command)` in it.
-        _ if options.has(&["p", "s"]) => Study::program(),
-        _ => Study::read_only(),
+        _ if options.has(&["p", "s"]) => CommandAnalysis::program(),
+        _ => CommandAnalysis::read_only(),
     }
 }
 
-fn with_callback(study: Study, args: &[Arg]) -> Study {
-    let options = Getopt { short: "d:n:O:s:tu:C:c:", long: "" }.read(args, Ends::AtOperand);
+fn with_callback(study: CommandAnalysis, args: &[ShellArg]) -> CommandAnalysis {
+    let options =
+        GetoptSpec { short: "d:n:O:s:tu:C:c:", long: "" }.read(args, OptionTerminator::AtOperand);
     options
         .values(&["C"])
         .fold(study, |study, callback| {
             let called = joined(&[callback.clone(), super::unknown("", "…")]);
-            study.runs(Run::script(&called)).caution("it calls a command for what it reads")
+            study
+                .runs(NestedExecution::script(&called))
+                .caution("it calls a command for what it reads")
         })
         .guess_if(options.uncertain)
 }
 
 /// Commands that take names of variables: the index in `name[index]` is evaluated, and with it every
 /// `$(command)` it holds, even one that was quoted.
-fn naming(name: &str, args: &[Arg]) -> Study {
-    let looked_at: Vec<&Arg> = match name {
+fn naming(name: &str, args: &[ShellArg]) -> CommandAnalysis {
+    let looked_at: Vec<&ShellArg> = match name {
         // Only the name after `-v` is one.
         "test" | "[" => after_option(args, &["-v", "-R"]),
         "wait" => after_option(args, &["-p"]),
@@ -195,7 +210,8 @@ fn naming(name: &str, args: &[Arg]) -> Study {
                 .first()
                 .is_some_and(|format| format.as_known().is_none() && format.may_be_option()) =>
         {
-            return Study::read_only().runs(Run::Unknown("it may set a variable"));
+            return CommandAnalysis::read_only()
+                .runs(NestedExecution::Unknown("it may set a variable"));
         }
         "printf" => after_option(args.get(..2).unwrap_or(args), &["-v"]),
         _ => args.iter().collect(),
@@ -213,14 +229,15 @@ fn naming(name: &str, args: &[Arg]) -> Study {
         indexed || open || (name == "let" && start.contains(['$', '`']))
     });
     if runs {
-        Study::read_only().runs(Run::Unknown("the index of an array may hold a command"))
+        CommandAnalysis::read_only()
+            .runs(NestedExecution::Unknown("the index of an array may hold a command"))
     } else {
-        Study::read_only()
+        CommandAnalysis::read_only()
     }
 }
 
 /// The arguments that stand after one of these options, apart or attached.
-fn after_option<'a>(args: &'a [Arg], options: &[&str]) -> Vec<&'a Arg> {
+fn after_option<'a>(args: &'a [ShellArg], options: &[&str]) -> Vec<&'a ShellArg> {
     let mut found = Vec::new();
     for (at, arg) in args.iter().enumerate() {
         if arg.as_known().is_some_and(|text| options.contains(&text)) {
@@ -234,9 +251,9 @@ fn after_option<'a>(args: &'a [Arg], options: &[&str]) -> Vec<&'a Arg> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::shown::{argument, check, text};
+    use super::super::analysis_text::{argument, check, text};
     use super::super::study;
-    use crate::shell::Arg;
+    use crate::shell::ShellArg;
 
     #[test]
     fn what_changes_only_the_shell_is_read_only() {
@@ -289,14 +306,14 @@ mod tests {
             ("let", "a[$(id)]=1"),
             ("let", "x=a[$(id)]"),
         ] {
-            let argv = [argument(name), Arg::known(arg)];
+            let argv = [argument(name), ShellArg::known(arg)];
             assert_eq!(text(&study(&argv)), "read-only unknown", "{name} {arg}");
         }
-        let argv = ["printf", "-v", "a[$(id)]", "x"].map(Arg::known);
+        let argv = ["printf", "-v", "a[$(id)]", "x"].map(ShellArg::known);
         assert_eq!(text(&study(&argv)), "read-only unknown");
-        let argv = ["test", "-v", "a[$(id)]"].map(Arg::known);
+        let argv = ["test", "-v", "a[$(id)]"].map(ShellArg::known);
         assert_eq!(text(&study(&argv)), "read-only unknown");
-        let argv = ["export", "A=$(id)"].map(Arg::known);
+        let argv = ["export", "A=$(id)"].map(ShellArg::known);
         assert_eq!(text(&study(&argv)), "read-only");
     }
 }

@@ -3,12 +3,12 @@
 //! What runs inside is judged as if it ran here, which is never too mild: a folder of this machine
 //! may be mounted there.
 
-use super::getopt::{Ends, Getopt};
-use super::{Access, Study, from, word};
-use crate::program::options::Options;
-use crate::shell::Arg;
+use super::getopt::{GetoptSpec, OptionTerminator};
+use super::{CommandAnalysis, FileAccess, from, word};
+use crate::program::options::ParsedArguments;
+use crate::shell::ShellArg;
 
-pub(super) fn study(name: &str, args: &[Arg]) -> Option<Study> {
+pub(super) fn study(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
     Some(match name {
         "docker" | "podman" | "nerdctl" => docker(args)?,
         "docker-compose" | "podman-compose" => compose(args),
@@ -20,14 +20,14 @@ pub(super) fn study(name: &str, args: &[Arg]) -> Option<Study> {
     })
 }
 
-pub(super) const DOCKER_GLOBALS: Getopt = Getopt {
+pub(super) const DOCKER_GLOBALS: GetoptSpec = GetoptSpec {
     short: "H:c:l:Dv",
     long: "host: context: config: log-level: tls tlscacert: tlscert: tlskey: tlsverify debug \
            connection: url: identity: root: runroot: storage-driver: storage-opt: cgroup-manager: \
            remote namespace: address: help version",
 };
 
-const RUN: Getopt = Getopt {
+const RUN: GetoptSpec = GetoptSpec {
     short: "a:c:dD:e:h:il:L:m:p:Ptqu:v:w:",
     long: "add-host: annotation: attach: blkio-weight: blkio-weight-device: cap-add: cap-drop: \
            cgroup-parent: cgroupns: cidfile: cpu-count: cpu-percent: cpu-period: cpu-quota: \
@@ -47,8 +47,8 @@ const RUN: Getopt = Getopt {
            replace pod: arch: os: systemd: authfile: secret: no-hosts",
 };
 
-fn docker(args: &[Arg]) -> Option<Study> {
-    let globals = DOCKER_GLOBALS.read(args, Ends::AtOperand);
+fn docker(args: &[ShellArg]) -> Option<CommandAnalysis> {
+    let globals = DOCKER_GLOBALS.read(args, OptionTerminator::AtOperand);
     let rest = from(&globals.operands, 1);
     let study = match (word(globals.operands.first()), word(rest.first())) {
         ("compose", _) => compose(rest),
@@ -62,34 +62,37 @@ fn docker(args: &[Arg]) -> Option<Study> {
 }
 
 /// `run [options] image command`, `exec [options] container command`.
-fn inside(args: &[Arg]) -> Study {
-    let options = RUN.read(args, Ends::AtOperand);
+fn inside(args: &[ShellArg]) -> CommandAnalysis {
+    let options = RUN.read(args, OptionTerminator::AtOperand);
     let mut argv = Vec::new();
     // An entry point comes before the words that follow the image.
     argv.extend(options.values(&["entrypoint"]).last().cloned());
     argv.extend_from_slice(from(&options.operands, 1));
     let image_unknown = options.operands.first().is_some_and(|image| image.as_known().is_none());
-    opened(Study::program().runs_argv(&argv), &options).guess_if(options.uncertain || image_unknown)
+    opened(CommandAnalysis::program().runs_argv(&argv), &options)
+        .guess_if(options.uncertain || image_unknown)
 }
 
 /// What of this machine the container gets to see.
-fn opened(mut study: Study, options: &Options) -> Study {
+fn opened(mut study: CommandAnalysis, options: &ParsedArguments) -> CommandAnalysis {
     for volume in options.values(&["v", "volume"]) {
         study = mounted(study, volume);
     }
     for mount in options.values(&["mount"]) {
         study = match source_of(mount) {
-            Some(source) => whole_machine(study.touches_beneath(Access::Write, &source), &source),
+            Some(source) => {
+                whole_machine(study.touches_beneath(FileAccess::Write, &source), &source)
+            }
             None if mount.certain_start().contains("type=volume") => study,
             None if mount.certain_start().contains("type=tmpfs") => study,
             None => study.caution("what it mounts is not known"),
         };
     }
     for file in options.values(&["env-file", "label-file"]) {
-        study = study.touches(Access::Read, file);
+        study = study.touches(FileAccess::Read, file);
     }
     for file in options.values(&["cidfile"]) {
-        study = study.touches(Access::Write, file);
+        study = study.touches(FileAccess::Write, file);
     }
     let shares = options
         .values(&["pid", "ipc", "userns", "network", "net", "uts", "cgroupns"])
@@ -105,17 +108,17 @@ fn opened(mut study: Study, options: &Options) -> Study {
         .caution_if(shares, "the container shares this machine's namespaces")
 }
 
-fn mounted(study: Study, volume: &Arg) -> Study {
+fn mounted(study: CommandAnalysis, volume: &ShellArg) -> CommandAnalysis {
     let start = volume.certain_start();
     let Some(text) = volume.as_known() else {
         let path = start.split(':').next().unwrap_or(start);
         if start.contains(':') && path.starts_with(['/', '.', '~']) {
             return whole_machine(
-                study.touches_beneath(Access::Write, &Arg::known(path)),
-                &Arg::known(path),
+                study.touches_beneath(FileAccess::Write, &ShellArg::known(path)),
+                &ShellArg::known(path),
             );
         }
-        return study.touches_beneath(Access::Write, volume);
+        return study.touches_beneath(FileAccess::Write, volume);
     };
     let mut parts = text.split(':');
     let source = parts.next().unwrap_or_default();
@@ -124,12 +127,12 @@ fn mounted(study: Study, volume: &Arg) -> Study {
     if !text.contains(':') || !source.starts_with(['/', '.', '~']) {
         return study;
     }
-    let access = if read_only { Access::Read } else { Access::Write };
-    let source = Arg::known(source);
+    let access = if read_only { FileAccess::Read } else { FileAccess::Write };
+    let source = ShellArg::known(source);
     whole_machine(study.touches_beneath(access, &source), &source)
 }
 
-fn whole_machine(study: Study, source: &Arg) -> Study {
+fn whole_machine(study: CommandAnalysis, source: &ShellArg) -> CommandAnalysis {
     let path = source.certain_start().trim_end_matches(['/', '.']);
     let socket = path.ends_with(".sock");
     let root = path.is_empty()
@@ -156,78 +159,83 @@ fn whole_machine(study: Study, source: &Arg) -> Study {
         .caution_if(socket, "it hands over a socket that controls this machine")
 }
 
-fn source_of(mount: &Arg) -> Option<Arg> {
+fn source_of(mount: &ShellArg) -> Option<ShellArg> {
     let text = mount.as_known()?;
     let field =
         |name: &str| text.split(',').find_map(|part| part.strip_prefix(name)?.strip_prefix('='));
     if !matches!(field("type"), Some("bind")) {
         return None;
     }
-    field("source").or_else(|| field("src")).map(Arg::known)
+    field("source").or_else(|| field("src")).map(ShellArg::known)
 }
 
-fn copy(args: &[Arg]) -> Study {
-    let options =
-        Getopt { short: "aLq", long: "archive follow-link quiet" }.read(args, Ends::Never);
-    let here = |arg: &Arg| !arg.certain_start().split('/').next().unwrap_or_default().contains(':');
-    let mut study = Study::program().guess_if(options.uncertain);
+fn copy(args: &[ShellArg]) -> CommandAnalysis {
+    let options = GetoptSpec { short: "aLq", long: "archive follow-link quiet" }
+        .read(args, OptionTerminator::Never);
+    let here =
+        |arg: &ShellArg| !arg.certain_start().split('/').next().unwrap_or_default().contains(':');
+    let mut study = CommandAnalysis::program().guess_if(options.uncertain);
     if let [source, target, ..] = options.operands.as_slice() {
         if here(source) {
-            study = study.touches_beneath(Access::Read, source);
+            study = study.touches_beneath(FileAccess::Read, source);
         }
         if here(target) {
-            study = study.touches_beneath(Access::Write, target);
+            study = study.touches_beneath(FileAccess::Write, target);
         }
     }
     study
 }
 
-fn compose(args: &[Arg]) -> Study {
-    let table = Getopt {
+fn compose(args: &[ShellArg]) -> CommandAnalysis {
+    let table = GetoptSpec {
         short: "f:p:H:cv",
         long: "file: project-name: profile: env-file: project-directory: ansi: parallel: \
                progress: compatibility all-resources dry-run verbose context: host:",
     };
-    let globals = table.read(args, Ends::AtOperand);
-    let files: Vec<Arg> = globals.values(&["f", "file", "env-file"]).cloned().collect();
+    let globals = table.read(args, OptionTerminator::AtOperand);
+    let files: Vec<ShellArg> = globals.values(&["f", "file", "env-file"]).cloned().collect();
     let study = match word(globals.operands.first()) {
         "exec" | "run" => inside(from(&globals.operands, 1)),
-        _ => Study::program(),
+        _ => CommandAnalysis::program(),
     };
-    study.touches_all(Access::Read, &files).guess_if(globals.uncertain)
+    study.touches_all(FileAccess::Read, &files).guess_if(globals.uncertain)
 }
 
 /// `kubectl exec pod -c container -- command`: the command stands behind `--`, and with old
 /// versions right behind the pod.
-fn behind_dashes(args: &[Arg], verbs: &[&str]) -> Option<Study> {
+fn behind_dashes(args: &[ShellArg], verbs: &[&str]) -> Option<CommandAnalysis> {
     let end = args.iter().position(|arg| arg.as_known() == Some("--"));
     let before = args.get(..end.unwrap_or(args.len())).unwrap_or_default();
     let at =
         before.iter().position(|arg| arg.as_known().is_some_and(|verb| verbs.contains(&verb)))?;
-    let study = Study::program();
+    let study = CommandAnalysis::program();
     Some(match end {
         Some(end) => study.runs_argv(from(args, end + 1)),
         None => {
             // Without `--`, where the command begins depends on the options.
             let words = from(before, at + 2);
             let starts = words.iter().position(|arg| !arg.may_be_option());
-            let argv = starts.map_or(&[] as &[Arg], |at| from(words, at));
-            let flags = words.iter().any(Arg::may_be_option);
+            let argv = starts.map_or(&[] as &[ShellArg], |at| from(words, at));
+            let flags = words.iter().any(ShellArg::may_be_option);
             study.runs_argv(argv).guess_if(flags && !argv.is_empty())
         }
     })
 }
 
-fn machinectl(args: &[Arg]) -> Option<Study> {
+fn machinectl(args: &[ShellArg]) -> Option<CommandAnalysis> {
     let at = args.iter().position(|arg| arg.as_known() == Some("shell"))?;
-    let options = Getopt { short: "E:M:q", long: "uid: setenv: machine: quiet" }
-        .read(from(args, at + 1), Ends::AtOperand);
-    Some(Study::program().runs_argv(from(&options.operands, 1)).guess_if(options.uncertain))
+    let options = GetoptSpec { short: "E:M:q", long: "uid: setenv: machine: quiet" }
+        .read(from(args, at + 1), OptionTerminator::AtOperand);
+    Some(
+        CommandAnalysis::program()
+            .runs_argv(from(&options.operands, 1))
+            .guess_if(options.uncertain),
+    )
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::shown::check;
+    use super::super::analysis_text::check;
 
     #[test]
     fn the_command_inside_is_seen() {

@@ -1,35 +1,35 @@
 //! Everyday programs: which files they read and change, whom they talk to, what else they run.
 //!
-//! Most are rows of a table ([`table`]); those with a language of their own or with unusual
+//! Most are rows of a table ([`program_table`]); those with a language of their own or with unusual
 //! arguments have a function. The aim is twofold: a command that only looks needs no rule, and an
 //! option that writes or runs something is never taken for a harmless one.
 
+mod analysis_builder;
 mod archives;
 mod awk;
-mod changers;
 mod dev_tools;
+mod file_modifiers;
 mod network;
-mod notes;
-mod openers;
+mod program_table;
 mod readers;
 mod sed;
-mod table;
+mod toolchain;
 
 #[cfg(test)]
-mod check;
+mod analysis_assert;
 
-use crate::shell::Arg;
+use crate::shell::ShellArg;
 
-use super::Study;
+use super::CommandAnalysis;
 
 /// Studies the arguments of the program `name`; `None` when it is none of those known here.
-pub(super) fn study(name: &str, args: &[Arg]) -> Option<Study> {
+pub(super) fn study(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
     readers::study(name, args)
-        .or_else(|| changers::study(name, args))
+        .or_else(|| file_modifiers::study(name, args))
         .or_else(|| sed::study(name, args))
         .or_else(|| awk::study(name, args))
         .or_else(|| archives::study(name, args))
         .or_else(|| network::study(name, args))
-        .or_else(|| openers::study(name, args))
+        .or_else(|| toolchain::study(name, args))
         .or_else(|| dev_tools::study(name, args))
 }

@@ -3,10 +3,10 @@
 mod fd;
 
 use super::wrappers::filled;
-use super::{Access, Nature, Run, Study, from, unknown, word};
-use crate::shell::Arg;
+use super::{CommandAnalysis, CommandClass, FileAccess, NestedExecution, from, unknown, word};
+use crate::shell::ShellArg;
 
-pub(super) fn study(name: &str, args: &[Arg]) -> Option<Study> {
+pub(super) fn study(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
     match name {
         "find" => Some(find(args)),
         "fd" | "fdfind" => Some(fd::study(args)),
@@ -25,28 +25,34 @@ const ALONE: &str = "depth d follow ignore_readdir_race noignore_readdir_race mo
     nowarn empty executable readable writable false true nogroup nouser print print0 ls prune \
     quit not a and o or help version E s X";
 
-fn find(args: &[Arg]) -> Study {
+fn find(args: &[ShellArg]) -> CommandAnalysis {
     let (at, points) = start_points(args);
-    let points = if points.is_empty() { vec![Arg::known(".")] } else { points };
-    let mut walk = Find { args, at, points: &points, study: Study::read_only(), changes: false };
+    let points = if points.is_empty() { vec![ShellArg::known(".")] } else { points };
+    let mut walk = FindParser {
+        args,
+        at,
+        points: &points,
+        study: CommandAnalysis::read_only(),
+        changes: false,
+    };
     walk.expression();
-    let Find { mut study, changes, .. } = walk;
+    let FindParser { mut study, changes, .. } = walk;
     for point in &points {
-        study = study.touches_beneath(Access::Read, point);
+        study = study.touches_beneath(FileAccess::Read, point);
     }
     // What it runs needs judging, and what it changes is said; it does nothing else.
     study.nature = match (study.nature, study.runs.is_empty(), changes) {
-        (Nature::Program, _, _) => Nature::Program,
-        (_, false, _) => Nature::Wrapper,
-        (_, true, true) => Nature::Files,
-        (_, true, false) => Nature::ReadOnly,
+        (CommandClass::Program, _, _) => CommandClass::Program,
+        (_, false, _) => CommandClass::Wrapper,
+        (_, true, true) => CommandClass::Files,
+        (_, true, false) => CommandClass::ReadOnly,
     };
     study
 }
 
 /// Where the expression begins, which is at the first word that can only be part of one, and the
 /// start points before it.
-fn start_points(args: &[Arg]) -> (usize, Vec<Arg>) {
+fn start_points(args: &[ShellArg]) -> (usize, Vec<ShellArg>) {
     let mut points = Vec::new();
     let mut at = 0;
     while let Some(arg) = args.get(at) {
@@ -62,7 +68,7 @@ fn start_points(args: &[Arg]) -> (usize, Vec<Arg>) {
             _ => break,
         }
     }
-    let begins = |arg: &&Arg| {
+    let begins = |arg: &&ShellArg| {
         let start = arg.certain_start();
         arg.may_be_option() || start.starts_with(['(', ')', '!', ','])
     };
@@ -73,15 +79,15 @@ fn start_points(args: &[Arg]) -> (usize, Vec<Arg>) {
     (end, points)
 }
 
-struct Find<'a> {
-    args: &'a [Arg],
+struct FindParser<'a> {
+    args: &'a [ShellArg],
     at: usize,
-    points: &'a [Arg],
-    study: Study,
+    points: &'a [ShellArg],
+    study: CommandAnalysis,
     changes: bool,
 }
 
-impl Find<'_> {
+impl FindParser<'_> {
     fn expression(&mut self) {
         while let Some(arg) = self.args.get(self.at) {
             self.at += 1;
@@ -105,7 +111,7 @@ impl Find<'_> {
                     self.at += if name == "fprintf" { 2 } else { 1 };
                     self.changes = true;
                     if let Some(file) = file {
-                        self.update(|study| study.touches(Access::Write, &file));
+                        self.update(|study| study.touches(FileAccess::Write, &file));
                     }
                 }
                 "files0-from" => {
@@ -115,8 +121,8 @@ impl Find<'_> {
                         self.update(|study| {
                             // The folders it walks are named there.
                             study
-                                .touches(Access::Read, &file)
-                                .touches_beneath(Access::Read, &unknown("", "-files0-from"))
+                                .touches(FileAccess::Read, &file)
+                                .touches_beneath(FileAccess::Read, &unknown("", "-files0-from"))
                         });
                     }
                 }
@@ -141,7 +147,7 @@ impl Find<'_> {
     /// `-exec command {} ;` or `-exec command {} +`.
     fn exec(&mut self, beneath: &str) {
         let words = from(self.args, self.at);
-        let ends = |(at, arg): &(usize, &Arg)| match arg.as_known() {
+        let ends = |(at, arg): &(usize, &ShellArg)| match arg.as_known() {
             Some(";" | "\\;") => true,
             Some("+") => at
                 .checked_sub(1)
@@ -160,11 +166,11 @@ impl Find<'_> {
             ("", _) => "",
             (beneath, _) => beneath,
         };
-        let argv: Vec<Arg> = command.iter().map(|arg| filled(arg, "{}", start)).collect();
+        let argv: Vec<ShellArg> = command.iter().map(|arg| filled(arg, "{}", start)).collect();
         if argv.is_empty() {
             return self.doubt("what it runs is not there");
         }
-        self.study.runs.push(Run::Command {
+        self.study.runs.push(NestedExecution::Command {
             argv,
             variables: Vec::new(),
             // Each runs beside the file it is for.
@@ -173,7 +179,7 @@ impl Find<'_> {
                     self.points
                         .first()
                         .filter(|_| self.points.len() == 1)
-                        .map_or("", Arg::certain_start),
+                        .map_or("", ShellArg::certain_start),
                     "-execdir",
                 )
             }),
@@ -191,17 +197,17 @@ impl Find<'_> {
         self.update(|study| {
             points
                 .iter()
-                .fold(study, |study, point| study.touches_beneath(Access::Delete, point))
+                .fold(study, |study, point| study.touches_beneath(FileAccess::Delete, point))
                 .critical("removes every file it finds")
         });
     }
 
     fn doubt(&mut self, why: &'static str) {
-        self.study.nature = Nature::Program;
+        self.study.nature = CommandClass::Program;
         self.update(|study| study.caution(why));
     }
 
-    fn update(&mut self, change: impl FnOnce(Study) -> Study) {
+    fn update(&mut self, change: impl FnOnce(CommandAnalysis) -> CommandAnalysis) {
         self.study = change(std::mem::take(&mut self.study));
     }
 }
@@ -219,7 +225,7 @@ fn words_after(name: &str) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::shown::check;
+    use super::super::analysis_text::check;
 
     #[test]
     fn find_looks() {

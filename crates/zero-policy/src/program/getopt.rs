@@ -5,12 +5,12 @@
 //! says so. The tables are written as getopt wants them: `a:` takes a value, `a::` only an attached
 //! one.
 
-use super::options::{Given, Options};
-use crate::shell::Arg;
+use super::options::{ParsedArguments, ParsedOption};
+use crate::shell::ShellArg;
 
 /// The options of a program.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Getopt {
+pub(super) struct GetoptSpec {
     /// One letter each, then its mark. `S!` takes a value and ends the options.
     pub(super) short: &'static str,
     /// Names without dashes, with spaces between.
@@ -19,7 +19,7 @@ pub(super) struct Getopt {
 
 /// Where options end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ends {
+pub(super) enum OptionTerminator {
     /// At the first operand.
     AtOperand,
     /// At `--` only.
@@ -27,19 +27,24 @@ pub(super) enum Ends {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Takes {
+enum OptionValueKind {
     Nothing,
     Value,
     AttachedValue,
     ValueAndEnds,
 }
 
-impl Getopt {
+impl GetoptSpec {
     /// Takes the arguments apart. `uncertain` is set when an option is not in the table, or when an
     /// argument that is not known could be one.
-    pub(super) fn read(&self, args: &[Arg], ends: Ends) -> Options {
-        let mut reader =
-            Reader { table: self, args, at: 0, ended: false, read: Options::default() };
+    pub(super) fn read(&self, args: &[ShellArg], ends: OptionTerminator) -> ParsedArguments {
+        let mut reader = GetoptReader {
+            table: self,
+            args,
+            at: 0,
+            ended: false,
+            read: ParsedArguments::default(),
+        };
         while let (false, Some(arg)) = (reader.ended, args.get(reader.at)) {
             let start = arg.certain_start();
             let known = arg.as_known().is_some();
@@ -53,25 +58,25 @@ impl Getopt {
             } else if let Some(letters) = start.strip_prefix('-').filter(|rest| !rest.is_empty()) {
                 reader.at += 1;
                 reader.cluster(arg, letters);
-            } else if ends == Ends::AtOperand {
+            } else if ends == OptionTerminator::AtOperand {
                 break;
             } else {
                 reader.at += 1;
                 reader.read.operands.push(arg.clone());
             }
         }
-        let Reader { at, mut read, .. } = reader;
+        let GetoptReader { at, mut read, .. } = reader;
         read.operands.extend_from_slice(super::from(args, at));
         read
     }
 
-    fn letter(&self, wanted: char) -> Option<Takes> {
+    fn letter(&self, wanted: char) -> Option<OptionValueKind> {
         let rest = self.short.split_once(wanted).map(|(_, rest)| rest)?;
         Some(takes(rest))
     }
 
     /// The full name of a long option and what it takes; abbreviations that fit one name count.
-    fn name(&self, written: &str) -> Option<(&'static str, Takes)> {
+    fn name(&self, written: &str) -> Option<(&'static str, OptionValueKind)> {
         let mut fits = self.long.split_whitespace().filter(|entry| entry.starts_with(written));
         let exact = self
             .long
@@ -88,85 +93,90 @@ impl Getopt {
 }
 
 /// What the marks behind a name in the table say.
-fn takes(marks: &str) -> Takes {
+fn takes(marks: &str) -> OptionValueKind {
     if marks.starts_with("::") {
-        Takes::AttachedValue
+        OptionValueKind::AttachedValue
     } else if marks.starts_with(':') {
-        Takes::Value
+        OptionValueKind::Value
     } else if marks.starts_with('!') {
-        Takes::ValueAndEnds
+        OptionValueKind::ValueAndEnds
     } else {
-        Takes::Nothing
+        OptionValueKind::Nothing
     }
 }
 
-struct Reader<'a> {
-    table: &'a Getopt,
-    args: &'a [Arg],
+struct GetoptReader<'a> {
+    table: &'a GetoptSpec,
+    args: &'a [ShellArg],
     at: usize,
     ended: bool,
-    read: Options,
+    read: ParsedArguments,
 }
 
-impl Reader<'_> {
-    fn long(&mut self, arg: &Arg, long: &str) {
+impl GetoptReader<'_> {
+    fn long(&mut self, arg: &ShellArg, long: &str) {
         let written = long.split_once('=').map_or(long, |(name, _)| name);
         let attached = super::after(arg, &format!("--{written}="));
         let Some((name, takes)) = self.table.name(written) else {
             self.read.uncertain = true;
-            self.read.given.push(Given { name: written.to_owned(), value: attached });
+            self.read.given.push(ParsedOption { name: written.to_owned(), value: attached });
             return;
         };
         let value = match takes {
-            Takes::Value | Takes::ValueAndEnds if attached.is_none() => self.next(),
+            OptionValueKind::Value | OptionValueKind::ValueAndEnds if attached.is_none() => {
+                self.next()
+            }
             _ => attached,
         };
-        self.read.given.push(Given { name: name.to_owned(), value });
-        self.ended = takes == Takes::ValueAndEnds;
+        self.read.given.push(ParsedOption { name: name.to_owned(), value });
+        self.ended = takes == OptionValueKind::ValueAndEnds;
     }
 
-    fn cluster(&mut self, arg: &Arg, letters: &str) {
+    fn cluster(&mut self, arg: &ShellArg, letters: &str) {
         for (at, letter) in letters.char_indices() {
             let before = letters.get(..at + letter.len_utf8()).unwrap_or(letters);
-            let attached =
-                super::after(arg, &format!("-{before}")).filter(|rest| *rest != Arg::known(""));
+            let attached = super::after(arg, &format!("-{before}"))
+                .filter(|rest| *rest != ShellArg::known(""));
             let takes = self.table.letter(letter).filter(|_| !matches!(letter, ':' | '!'));
             let value = match takes {
                 None => {
                     self.read.uncertain = true;
                     None
                 }
-                Some(Takes::Nothing) => None,
-                Some(Takes::AttachedValue) => attached,
-                Some(Takes::Value | Takes::ValueAndEnds) => attached.or_else(|| self.next()),
+                Some(OptionValueKind::Nothing) => None,
+                Some(OptionValueKind::AttachedValue) => attached,
+                Some(OptionValueKind::Value | OptionValueKind::ValueAndEnds) => {
+                    attached.or_else(|| self.next())
+                }
             };
-            self.read.given.push(Given { name: letter.to_string(), value });
-            if !matches!(takes, None | Some(Takes::Nothing)) {
-                self.ended = takes == Some(Takes::ValueAndEnds);
+            self.read.given.push(ParsedOption { name: letter.to_string(), value });
+            if !matches!(takes, None | Some(OptionValueKind::Nothing)) {
+                self.ended = takes == Some(OptionValueKind::ValueAndEnds);
                 return;
             }
         }
     }
 
-    fn next(&mut self) -> Option<Arg> {
+    fn next(&mut self) -> Option<ShellArg> {
         let next = self.args.get(self.at)?;
         self.at += 1;
         // Unquoted, it may turn out to be no word or several.
-        self.read.uncertain |= next.may_split() || matches!(next, Arg::Pattern(_));
+        self.read.uncertain |= next.may_split() || matches!(next, ShellArg::Pattern(_));
         Some(next.clone())
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::shown::argument;
+    use super::super::analysis_text::argument;
     use super::*;
 
-    const TABLE: Getopt = Getopt { short: "vn:i::S!", long: "verbose number: in:: split! version" };
+    const TABLE: GetoptSpec =
+        GetoptSpec { short: "vn:i::S!", long: "verbose number: in:: split! version" };
 
     #[track_caller]
-    fn check(ends: Ends, line: &str, expected: &str) {
-        let args: Vec<Arg> = line.split_whitespace().map(argument).collect();
+    fn check(ends: OptionTerminator, line: &str, expected: &str) {
+        let args: Vec<ShellArg> = line.split_whitespace().map(argument).collect();
         let options = TABLE.read(&args, ends);
         let mut shown: Vec<String> = options
             .given
@@ -183,23 +193,23 @@ mod tests {
 
     #[test]
     fn options_end_where_the_inner_command_begins() {
-        check(Ends::AtOperand, "-v -n 3 cmd -v", "v n=3 <cmd> <-v>");
-        check(Ends::AtOperand, "-vn3 -i5 -i cmd", "v n=3 i=5 i <cmd>");
-        check(Ends::AtOperand, "--num 3 --in=4 --in cmd", "number=3 in=4 in <cmd>");
-        check(Ends::AtOperand, "-n 3 -- -v cmd", "n=3 <-v> <cmd>");
-        check(Ends::AtOperand, "-vS text -v cmd", "v S=text <-v> <cmd>");
-        check(Ends::AtOperand, "--split=text -v", "split=text <-v>");
-        check(Ends::Never, "a -v b -- -n", "v <a> <b> <-n>");
+        check(OptionTerminator::AtOperand, "-v -n 3 cmd -v", "v n=3 <cmd> <-v>");
+        check(OptionTerminator::AtOperand, "-vn3 -i5 -i cmd", "v n=3 i=5 i <cmd>");
+        check(OptionTerminator::AtOperand, "--num 3 --in=4 --in cmd", "number=3 in=4 in <cmd>");
+        check(OptionTerminator::AtOperand, "-n 3 -- -v cmd", "n=3 <-v> <cmd>");
+        check(OptionTerminator::AtOperand, "-vS text -v cmd", "v S=text <-v> <cmd>");
+        check(OptionTerminator::AtOperand, "--split=text -v", "split=text <-v>");
+        check(OptionTerminator::Never, "a -v b -- -n", "v <a> <b> <-n>");
     }
 
     #[test]
     fn what_is_not_in_the_table_is_a_guess() {
-        check(Ends::AtOperand, "-z cmd", "z <cmd> ?");
-        check(Ends::AtOperand, "--ver cmd", "ver <cmd> ?");
-        check(Ends::AtOperand, "--other=1 cmd", "other=1 <cmd> ?");
-        check(Ends::AtOperand, "$X cmd", "<$X> <cmd> ?");
-        check(Ends::AtOperand, "-n $X cmd", "n=$X <cmd> ?");
-        check(Ends::AtOperand, "--number=$X cmd", "number=$X <cmd> ?");
-        check(Ends::AtOperand, "a$X cmd", "<a$X> <cmd>");
+        check(OptionTerminator::AtOperand, "-z cmd", "z <cmd> ?");
+        check(OptionTerminator::AtOperand, "--ver cmd", "ver <cmd> ?");
+        check(OptionTerminator::AtOperand, "--other=1 cmd", "other=1 <cmd> ?");
+        check(OptionTerminator::AtOperand, "$X cmd", "<$X> <cmd> ?");
+        check(OptionTerminator::AtOperand, "-n $X cmd", "n=$X <cmd> ?");
+        check(OptionTerminator::AtOperand, "--number=$X cmd", "number=$X <cmd> ?");
+        check(OptionTerminator::AtOperand, "a$X cmd", "<a$X> <cmd>");
     }
 }

@@ -3,48 +3,50 @@
 //! Commands that only look need no rule, as long as none of their options writes or runs. All
 //! others are a program like any other, with what is known of them added.
 
-mod changing;
-mod line;
-mod reading;
-mod setting;
-mod talking;
+mod config_effect;
+mod git_arguments;
+mod read_commands;
+mod remote_commands;
+mod write_commands;
 
-use self::setting::Setting;
-use super::{Nature, Run, Study, after, from, joined, unknown};
-use crate::shell::Arg;
+use self::config_effect::GitConfigEffect;
+use super::{CommandAnalysis, CommandClass, NestedExecution, after, from, joined, unknown};
+use crate::shell::ShellArg;
 
 /// Studies the arguments of `git`.
-pub(super) fn study(args: &[Arg]) -> Study {
-    let globals = Globals::read(args);
+pub(super) fn study(args: &[ShellArg]) -> CommandAnalysis {
+    let globals = GitGlobalOptions::read(args);
     let Some((command, rest)) = globals.rest.split_first() else {
-        return globals.finish(Study::read_only());
+        return globals.finish(CommandAnalysis::read_only());
     };
     let Some(name) = command.as_known() else {
-        return globals
-            .finish(Study::program().caution("which git command it is shows only when it runs"));
+        return globals.finish(
+            CommandAnalysis::program().caution("which git command it is shows only when it runs"),
+        );
     };
-    let study = reading::study(name, rest).unwrap_or_else(|| changing::study(name, rest));
+    let study =
+        read_commands::study(name, rest).unwrap_or_else(|| write_commands::study(name, rest));
     globals.finish(study)
 }
 
 /// A command of git's that is called as the program it also is: `git-push`, wherever that lies.
-pub(super) fn by_another_name(name: &str, args: &[Arg]) -> Option<Study> {
-    let command = name.strip_prefix("git-").filter(|command| changing::is_own(command))?;
-    let mut argv = vec![Arg::known("git"), Arg::known(command)];
+pub(super) fn by_another_name(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
+    let command = name.strip_prefix("git-").filter(|command| write_commands::is_own(command))?;
+    let mut argv = vec![ShellArg::known("git"), ShellArg::known(command)];
     argv.extend_from_slice(args);
-    Some(Study::wrapper().runs_argv(&argv))
+    Some(CommandAnalysis::wrapper().runs_argv(&argv))
 }
 
 /// What stands between `git` and its command.
-struct Globals<'a> {
-    folder: Option<Arg>,
-    study: Study,
-    rest: &'a [Arg],
+struct GitGlobalOptions<'a> {
+    folder: Option<ShellArg>,
+    study: CommandAnalysis,
+    rest: &'a [ShellArg],
 }
 
-impl<'a> Globals<'a> {
-    fn read(args: &'a [Arg]) -> Self {
-        let mut globals = Self { folder: None, study: Study::read_only(), rest: &[] };
+impl<'a> GitGlobalOptions<'a> {
+    fn read(args: &'a [ShellArg]) -> Self {
+        let mut globals = Self { folder: None, study: CommandAnalysis::read_only(), rest: &[] };
         let mut at = 0;
         while let Some(arg) = args.get(at) {
             let start = arg.certain_start();
@@ -119,18 +121,18 @@ impl<'a> Globals<'a> {
                 _ => globals.note("an option before the command is not known"),
             }
         }
-        if args.iter().take(at).any(Arg::may_split) {
+        if args.iter().take(at).any(ShellArg::may_split) {
             globals.note("an argument before the command may be several");
         }
         globals.rest = from(args, at);
         globals
     }
 
-    fn set(&mut self, setting: &Arg) {
-        match Setting::of(setting) {
-            Setting::Harmless => {}
-            Setting::Runs(text) => {
-                self.study.runs.extend(text.map(|text| Run::script(&text)));
+    fn set(&mut self, setting: &ShellArg) {
+        match GitConfigEffect::of(setting) {
+            GitConfigEffect::Harmless => {}
+            GitConfigEffect::Runs(text) => {
+                self.study.runs.extend(text.map(|text| NestedExecution::script(&text)));
                 self.note("`-c` sets something that may run a command");
             }
         }
@@ -141,9 +143,9 @@ impl<'a> Globals<'a> {
     }
 
     /// The study of the command, with what its surroundings add.
-    fn finish(self, mut study: Study) -> Study {
+    fn finish(self, mut study: CommandAnalysis) -> CommandAnalysis {
         if self.study.caution.is_some() {
-            study.nature = Nature::Program;
+            study.nature = CommandClass::Program;
         }
         study.caution = self.study.caution.or(study.caution);
         study.runs.extend(self.study.runs);
@@ -155,14 +157,16 @@ impl<'a> Globals<'a> {
 }
 
 /// A path as it is when it starts at a folder.
-fn beneath(folder: &Arg, path: &Arg) -> Arg {
+fn beneath(folder: &ShellArg, path: &ShellArg) -> ShellArg {
     if path.certain_start().starts_with('/') {
         return path.clone();
     }
     let separator = if folder.certain_start().ends_with('/') { "" } else { "/" };
     match (folder, path) {
-        (Arg::Known(folder), Arg::Known(path)) => Arg::Known(format!("{folder}{separator}{path}")),
-        (Arg::Known(folder), Arg::Pattern(path)) => {
+        (ShellArg::Known(folder), ShellArg::Known(path)) => {
+            ShellArg::Known(format!("{folder}{separator}{path}"))
+        }
+        (ShellArg::Known(folder), ShellArg::Pattern(path)) => {
             let mut escaped = String::new();
             for letter in folder.chars() {
                 if matches!(letter, '*' | '?' | '[' | '\\') {
@@ -170,11 +174,11 @@ fn beneath(folder: &Arg, path: &Arg) -> Arg {
                 }
                 escaped.push(letter);
             }
-            Arg::Pattern(format!("{escaped}{separator}{path}"))
+            ShellArg::Pattern(format!("{escaped}{separator}{path}"))
         }
         // A path that is not known at all may as well be absolute.
         (_, path) if path.certain_start().is_empty() => path.clone(),
-        (Arg::Known(folder), path) => {
+        (ShellArg::Known(folder), path) => {
             unknown(format!("{folder}{separator}{}", path.certain_start()), path.to_string())
         }
         (folder, path) => {

@@ -1,7 +1,7 @@
 //! The commands of npm, which completes what is only begun: `npm publ` publishes.
 
-use super::{Study, word};
-use crate::shell::Arg;
+use super::{CommandAnalysis, word};
+use crate::shell::ShellArg;
 
 /// What npm calls its commands.
 const COMMANDS: &str = "access adduser audit bugs cache ci completion config dedupe deprecate diff \
@@ -96,26 +96,26 @@ pub(super) fn full_name(written: &str) -> String {
 }
 
 /// The arguments with the names of critical commands in full.
-pub(super) fn in_full(args: &[Arg]) -> Vec<Arg> {
-    let full = |arg: &Arg| {
+pub(super) fn in_full(args: &[ShellArg]) -> Vec<ShellArg> {
+    let full = |arg: &ShellArg| {
         let written = word(Some(arg));
         let name = full_name(written);
-        if CRITICAL.contains(&name.as_str()) { Arg::Known(name) } else { arg.clone() }
+        if CRITICAL.contains(&name.as_str()) { ShellArg::Known(name) } else { arg.clone() }
     };
     args.iter().map(full).collect()
 }
 
 /// A critical command that is not written in full also is the one it stands for, so that a rule
 /// about that one holds. `None` for all others.
-pub(super) fn study(name: &str, args: &[Arg]) -> Option<Study> {
+pub(super) fn study(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
     if name != "npm" {
         return None;
     }
-    let mut argv = vec![Arg::known("npm")];
+    let mut argv = vec![ShellArg::known("npm")];
     argv.extend(in_full(args));
     let differs = argv.iter().skip(1).ne(args);
-    let critical = super::critical::judge(name, args).critical.is_some();
-    (differs && critical).then(|| Study::program().runs_argv(&argv))
+    let critical = super::critical_actions::judge(name, args).critical.is_some();
+    (differs && critical).then(|| CommandAnalysis::program().runs_argv(&argv))
 }
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
 //! Reads the options of a command line as getopt does: clusters, attached values, `--name=value`,
 //! abbreviations of long names, `--`.
 
-use crate::shell::Arg;
+use crate::shell::ShellArg;
 
 /// Which options of a program take a value.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Grammar {
+pub(super) struct OptionGrammar {
     /// Short options that take a value: `"of"` for `-o FILE -f FILE`.
     pub(super) short_values: &'static str,
     /// Long options that take a value as the next argument or after `=`, without dashes.
@@ -21,33 +21,33 @@ pub(super) struct Grammar {
 
 /// An option that was given.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Given {
+pub(super) struct ParsedOption {
     /// `o` or `output`; an abbreviation is completed. One that fits several names is there once for
     /// each of them: which one it is depends on the version of the program.
     pub(super) name: String,
     /// Its value, if it has one.
-    pub(super) value: Option<Arg>,
+    pub(super) value: Option<ShellArg>,
 }
 
 /// A command line without its program, taken apart.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Options {
+pub(super) struct ParsedArguments {
     /// The options, in order.
-    pub(super) given: Vec<Given>,
+    pub(super) given: Vec<ParsedOption>,
     /// Everything else, in order.
-    pub(super) operands: Vec<Arg>,
+    pub(super) operands: Vec<ShellArg>,
     /// Whether some argument that is not known yet may turn out to be an option.
     pub(super) uncertain: bool,
 }
 
-impl Options {
+impl ParsedArguments {
     /// Takes the arguments after the program's name apart.
-    pub(super) fn parse(args: &[Arg], grammar: &Grammar) -> Self {
+    pub(super) fn parse(args: &[ShellArg], grammar: &OptionGrammar) -> Self {
         let mut options = Self::default();
         let mut rest = args.iter();
         while let Some(arg) = rest.next() {
             let text = match arg {
-                Arg::Known(text) => text.as_str(),
+                ShellArg::Known(text) => text.as_str(),
                 arg => {
                     // `--out=$x` and `-o$x` are options whose value is unknown; `$x` may be anything.
                     let start = arg.certain_start();
@@ -82,7 +82,7 @@ impl Options {
             });
             if let Some(long) = long {
                 let (name, attached) = match long.split_once('=') {
-                    Some((name, value)) => (name, Some(Arg::known(value))),
+                    Some((name, value)) => (name, Some(ShellArg::known(value))),
                     None => (long, None),
                 };
                 let names = grammar.complete(name);
@@ -110,34 +110,37 @@ impl Options {
         options
     }
 
-    fn give(&mut self, names: Vec<String>, value: Option<&Arg>) {
-        let given = names.into_iter().map(|name| Given { name, value: value.cloned() });
+    fn give(&mut self, names: Vec<String>, value: Option<&ShellArg>) {
+        let given = names.into_iter().map(|name| ParsedOption { name, value: value.cloned() });
         self.given.extend(given);
     }
 
     fn cluster<'a>(
         &mut self,
         cluster: &str,
-        grammar: &Grammar,
-        rest: &mut impl Iterator<Item = &'a Arg>,
+        grammar: &OptionGrammar,
+        rest: &mut impl Iterator<Item = &'a ShellArg>,
     ) {
         for (at, letter) in cluster.char_indices() {
             let name = letter.to_string();
             if !grammar.short_values.contains(letter) {
-                self.given.push(Given { name, value: None });
+                self.given.push(ParsedOption { name, value: None });
                 continue;
             }
             let attached = &cluster[at + letter.len_utf8()..];
-            let value =
-                if attached.is_empty() { rest.next().cloned() } else { Some(Arg::known(attached)) };
-            self.given.push(Given { name, value });
+            let value = if attached.is_empty() {
+                rest.next().cloned()
+            } else {
+                Some(ShellArg::known(attached))
+            };
+            self.given.push(ParsedOption { name, value });
             return;
         }
     }
 
     /// Takes `-o$x` apart when `o` takes a value: what is not known is that value. Otherwise the
     /// unknown part may hold more options, and nothing is taken.
-    fn cluster_of_unknown(&mut self, arg: &Arg, grammar: &Grammar) -> bool {
+    fn cluster_of_unknown(&mut self, arg: &ShellArg, grammar: &OptionGrammar) -> bool {
         let Some(cluster) = arg.certain_start().strip_prefix('-') else { return false };
         if cluster.starts_with('-') || grammar.single_dash_long {
             return false;
@@ -148,9 +151,9 @@ impl Options {
             return false;
         };
         let flags = cluster[..at].chars();
-        self.given.extend(flags.map(|flag| Given { name: flag.to_string(), value: None }));
+        self.given.extend(flags.map(|flag| ParsedOption { name: flag.to_string(), value: None }));
         let value = Some(without_start(arg, "-".len() + at + letter.len_utf8()));
-        self.given.push(Given { name: letter.to_string(), value });
+        self.given.push(ParsedOption { name: letter.to_string(), value });
         true
     }
 
@@ -160,7 +163,7 @@ impl Options {
     }
 
     /// The values of these options, in order.
-    pub(super) fn values<'a>(&'a self, names: &'a [&str]) -> impl Iterator<Item = &'a Arg> {
+    pub(super) fn values<'a>(&'a self, names: &'a [&str]) -> impl Iterator<Item = &'a ShellArg> {
         self.given
             .iter()
             .filter(|given| names.contains(&given.name.as_str()))
@@ -169,18 +172,18 @@ impl Options {
 }
 
 /// An argument that is not known, without the first `length` bytes of what it certainly starts with.
-pub(super) fn without_start(arg: &Arg, length: usize) -> Arg {
+pub(super) fn without_start(arg: &ShellArg, length: usize) -> ShellArg {
     let cut = |text: &str| text.get(length..).unwrap_or_default().to_owned();
     match arg {
-        Arg::Known(text) => Arg::Known(cut(text)),
-        Arg::Pattern(pattern) => Arg::Pattern(cut(pattern)),
-        Arg::Unknown { starts_with, written } => {
-            Arg::Unknown { starts_with: cut(starts_with), written: written.clone() }
+        ShellArg::Known(text) => ShellArg::Known(cut(text)),
+        ShellArg::Pattern(pattern) => ShellArg::Pattern(cut(pattern)),
+        ShellArg::Unknown { starts_with, written } => {
+            ShellArg::Unknown { starts_with: cut(starts_with), written: written.clone() }
         }
     }
 }
 
-impl Grammar {
+impl OptionGrammar {
     /// The full names a name may stand for; itself when it is whole or not known.
     fn complete(&self, name: &str) -> Vec<String> {
         let known = || self.long_values.iter().chain(self.long_flags);
@@ -199,7 +202,7 @@ impl Grammar {
 mod tests {
     use super::*;
 
-    const GRAMMAR: Grammar = Grammar {
+    const GRAMMAR: OptionGrammar = OptionGrammar {
         short_values: "o",
         long_values: &["output"],
         long_flags: &["recursive", "reverse"],
@@ -209,16 +212,16 @@ mod tests {
 
     #[test]
     fn what_is_known_of_a_value_starts_after_its_option() {
-        let unknown = |starts_with: &str, written: &str| Arg::Unknown {
+        let unknown = |starts_with: &str, written: &str| ShellArg::Unknown {
             starts_with: starts_with.to_owned(),
             written: written.to_owned(),
         };
         let args = [
             unknown("--out=/etc/", "--out=/etc/$x"),
             unknown("-ro/etc/", "-ro/etc/$x"),
-            Arg::Pattern("--output=a*".to_owned()),
+            ShellArg::Pattern("--output=a*".to_owned()),
         ];
-        let options = Options::parse(&args, &GRAMMAR);
+        let options = ParsedArguments::parse(&args, &GRAMMAR);
         let starts: Vec<&str> =
             options.values(&["o", "output"]).map(|value| value.certain_start()).collect();
         assert_eq!(starts, ["/etc/", "/etc/", "a"]);
@@ -226,18 +229,18 @@ mod tests {
 
     #[track_caller]
     fn check(line: &str, expected: &str) {
-        let args: Vec<Arg> = line
+        let args: Vec<ShellArg> = line
             .split_whitespace()
             .map(|word| match word.split_once('$') {
                 Some((start, _)) => {
-                    Arg::Unknown { starts_with: start.to_owned(), written: word.to_owned() }
+                    ShellArg::Unknown { starts_with: start.to_owned(), written: word.to_owned() }
                 }
-                None => Arg::known(word),
+                None => ShellArg::known(word),
             })
             .collect();
-        let options = Options::parse(&args, &GRAMMAR);
+        let options = ParsedArguments::parse(&args, &GRAMMAR);
         let mut shown: Vec<String> = Vec::new();
-        for Given { name, value } in &options.given {
+        for ParsedOption { name, value } in &options.given {
             shown.push(match value {
                 Some(value) => format!("{name}={value}"),
                 None => name.clone(),

@@ -1,11 +1,11 @@
 //! Programs that run commands on another machine, in another session or at another time.
 
-use super::getopt::{Ends, Getopt};
-use super::{Access, Run, Study, from, joined, word};
-use crate::program::options::Options;
-use crate::shell::Arg;
+use super::getopt::{GetoptSpec, OptionTerminator};
+use super::{CommandAnalysis, FileAccess, NestedExecution, from, joined, word};
+use crate::program::options::ParsedArguments;
+use crate::shell::ShellArg;
 
-pub(super) fn study(name: &str, args: &[Arg]) -> Option<Study> {
+pub(super) fn study(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
     Some(match name {
         "ssh" | "autossh" | "mosh" | "slogin" => ssh(name, args),
         "sshpass" => sshpass(args),
@@ -20,50 +20,50 @@ pub(super) fn study(name: &str, args: &[Arg]) -> Option<Study> {
         "crontab" => crontab(args),
         "wsl" => wsl(args),
         "osascript" | "cmd" | "powershell" | "pwsh" => {
-            Study::program().caution("it runs text in a language that is not read here")
+            CommandAnalysis::program().caution("it runs text in a language that is not read here")
         }
         _ => return None,
     })
 }
 
-const SSH: Getopt = Getopt {
+const SSH: GetoptSpec = GetoptSpec {
     short: "46AaB:b:Cc:D:E:e:F:fGgI:i:J:KkL:l:M:m:NnO:o:P:p:Q:qR:S:sTtVvW:w:XxYy",
     long: "",
 };
 
-const SCP: Getopt = Getopt { short: "346ABCc:D:F:i:J:l:Oo:P:pqRrS:sTvX:", long: "" };
+const SCP: GetoptSpec = GetoptSpec { short: "346ABCc:D:F:i:J:l:Oo:P:pqRrS:sTvX:", long: "" };
 
-fn ssh(name: &str, args: &[Arg]) -> Study {
+fn ssh(name: &str, args: &[ShellArg]) -> CommandAnalysis {
     let table = match name {
-        "autossh" => Getopt { short: SSH.short, long: "" },
-        "mosh" => Getopt {
+        "autossh" => GetoptSpec { short: SSH.short, long: "" },
+        "mosh" => GetoptSpec {
             short: "46ap:n",
             long: "client: server: ssh: predict: port: family: no-init local bind-server: experimental-remote-ip:",
         },
         _ => SSH,
     };
-    let first = table.read(args, Ends::AtOperand);
-    let mut study = connection(Study::program(), &first);
+    let first = table.read(args, OptionTerminator::AtOperand);
+    let mut study = connection(CommandAnalysis::program(), &first);
     for text in first.values(&["ssh", "client"]) {
-        study = study.runs(Run::script(text));
+        study = study.runs(NestedExecution::script(text));
     }
     let Some((host, rest)) = first.operands.split_first() else {
         return study.guess_if(first.uncertain);
     };
     // ssh reads options behind the host as well.
-    let second = table.read(rest, Ends::AtOperand);
+    let second = table.read(rest, OptionTerminator::AtOperand);
     study = connection(study.reaches(host), &second);
     if !second.operands.is_empty() {
-        study = study.runs(Run::script_of(&second.operands));
+        study = study.runs(NestedExecution::script_of(&second.operands));
     } else if !first.has(&["N", "G", "V"]) && !second.has(&["N"]) {
-        study = study.runs(Run::ScriptFromInput);
+        study = study.runs(NestedExecution::ScriptFromInput);
     }
     // A word that is no option but not known would be the host, which is judged as such.
     study.guess_if(first.uncertain || second.uncertain)
 }
 
 /// What the options of ssh, scp and sftp do on this machine.
-fn connection(mut study: Study, options: &Options) -> Study {
+fn connection(mut study: CommandAnalysis, options: &ParsedArguments) -> CommandAnalysis {
     for setting in options.values(&["o"]) {
         let text = setting.certain_start().to_ascii_lowercase();
         let key = text.split(['=', ' ']).next().unwrap_or_default();
@@ -73,12 +73,13 @@ fn connection(mut study: Study, options: &Options) -> Study {
                     setting,
                     setting.certain_start().get(..=key.len()).unwrap_or_default(),
                 );
-                study =
-                    study
-                        .runs(command.map_or(Run::Unknown("`-o` names a command"), |text| {
-                            Run::script(&text)
-                        }))
-                        .caution("`-o` names a command to run");
+                study = study
+                    .runs(
+                        command.map_or(NestedExecution::Unknown("`-o` names a command"), |text| {
+                            NestedExecution::script(&text)
+                        }),
+                    )
+                    .caution("`-o` names a command to run");
             }
             "permitlocalcommand"
             | "include"
@@ -95,14 +96,14 @@ fn connection(mut study: Study, options: &Options) -> Study {
     }
     for config in options.values(&["F"]) {
         study = study
-            .touches(Access::Read, config)
+            .touches(FileAccess::Read, config)
             .caution("its settings come from a file that may name commands");
     }
     for key in options.values(&["i"]) {
-        study = study.touches(Access::Read, key);
+        study = study.touches(FileAccess::Read, key);
     }
     for log in options.values(&["E"]) {
-        study = study.touches(Access::Write, log);
+        study = study.touches(FileAccess::Write, log);
     }
     for jump in options.values(&["J"]) {
         study = study.reaches(jump);
@@ -110,24 +111,25 @@ fn connection(mut study: Study, options: &Options) -> Study {
     study.caution_if(options.has(&["I"]), "`-I` loads a library")
 }
 
-fn sshpass(args: &[Arg]) -> Study {
-    let options = Getopt { short: "f:d:p:P:evhV", long: "" }.read(args, Ends::AtOperand);
-    let read: Vec<Arg> = options.values(&["f"]).cloned().collect();
-    Study::program()
+fn sshpass(args: &[ShellArg]) -> CommandAnalysis {
+    let options =
+        GetoptSpec { short: "f:d:p:P:evhV", long: "" }.read(args, OptionTerminator::AtOperand);
+    let read: Vec<ShellArg> = options.values(&["f"]).cloned().collect();
+    CommandAnalysis::program()
         .runs_argv(&options.operands)
-        .touches_all(Access::Read, &read)
+        .touches_all(FileAccess::Read, &read)
         .guess_if(options.uncertain)
 }
 
 /// Whether an operand names another machine: a colon before any slash, or a URL.
-fn is_remote(arg: &Arg) -> bool {
+fn is_remote(arg: &ShellArg) -> bool {
     let start = arg.certain_start();
     let head = start.split('/').next().unwrap_or_default();
     head.contains(':')
 }
 
 /// Sources are read, the last operand is written; those on other machines are hosts.
-fn copied(mut study: Study, operands: &[Arg]) -> Study {
+fn copied(mut study: CommandAnalysis, operands: &[ShellArg]) -> CommandAnalysis {
     let Some((target, sources)) = operands.split_last() else {
         return study;
     };
@@ -135,43 +137,47 @@ fn copied(mut study: Study, operands: &[Arg]) -> Study {
         study = if is_remote(source) {
             study.reaches(source)
         } else {
-            study.touches_beneath(Access::Read, source)
+            study.touches_beneath(FileAccess::Read, source)
         };
     }
     if is_remote(target) {
         study.reaches(target)
     } else {
-        study.touches_beneath(Access::Write, target)
+        study.touches_beneath(FileAccess::Write, target)
     }
 }
 
-fn copy(args: &[Arg], table: &Getopt) -> Study {
-    let options = table.read(args, Ends::Never);
-    let mut study = connection(copied(Study::program(), &options.operands), &options);
+fn copy(args: &[ShellArg], table: &GetoptSpec) -> CommandAnalysis {
+    let options = table.read(args, OptionTerminator::Never);
+    let mut study = connection(copied(CommandAnalysis::program(), &options.operands), &options);
     for program in options.values(&["S"]) {
-        study = study.runs(Run::script(program)).caution("`-S` names the program that connects");
+        study = study
+            .runs(NestedExecution::script(program))
+            .caution("`-S` names the program that connects");
     }
     study.guess_if(options.uncertain)
 }
 
-fn sftp(args: &[Arg]) -> Study {
-    let table = Getopt { short: "46AaB:b:Cc:D:F:fi:J:l:No:P:pqR:rS:s:vX:", long: "" };
-    let options = table.read(args, Ends::AtOperand);
-    let mut study = connection(Study::program(), &options);
+fn sftp(args: &[ShellArg]) -> CommandAnalysis {
+    let table = GetoptSpec { short: "46AaB:b:Cc:D:F:fi:J:l:No:P:pqR:rS:s:vX:", long: "" };
+    let options = table.read(args, OptionTerminator::AtOperand);
+    let mut study = connection(CommandAnalysis::program(), &options);
     for host in options.operands.iter().take(1) {
         study = study.reaches(host);
     }
     for batch in options.values(&["b"]) {
-        study = study.touches(Access::Read, batch).caution("its commands come from a file");
+        study = study.touches(FileAccess::Read, batch).caution("its commands come from a file");
     }
     for program in options.values(&["S", "D"]) {
-        study = study.runs(Run::script(program)).caution("it names the program that connects");
+        study = study
+            .runs(NestedExecution::script(program))
+            .caution("it names the program that connects");
     }
     study.guess_if(options.uncertain)
 }
 
-fn rsync(args: &[Arg]) -> Study {
-    let table = Getopt {
+fn rsync(args: &[ShellArg]) -> CommandAnalysis {
+    let table = GetoptSpec {
         short: "vqcarRbudlLkKHpEAXogDtUOJSnWxyzChPi0mFs46B:e:f:M:T:@:",
         long: "verbose info: debug: stderr: quiet no-motd checksum archive recursive relative \
                no-implied-dirs backup backup-dir: suffix: update inplace append append-verify dirs \
@@ -194,24 +200,28 @@ fn rsync(args: &[Arg]) -> Study {
                iconv: checksum-seed: ipv4 ipv6 no-perms no-owner no-group no-times no-compress \
                daemon config: server sender help version",
     };
-    let options = table.read(args, Ends::Never);
-    let mut study = copied(Study::program(), &options.operands);
+    let options = table.read(args, OptionTerminator::Never);
+    let mut study = copied(CommandAnalysis::program(), &options.operands);
     for text in options.values(&["e", "rsh", "rsync-path"]) {
         // It is split at spaces, and the host and a command are added.
-        let words = text.as_known().map(|text| text.split_whitespace().map(Arg::known).collect());
+        let words =
+            text.as_known().map(|text| text.split_whitespace().map(ShellArg::known).collect());
         let run = match words {
-            Some(argv) => {
-                Run::Command { argv, variables: Vec::new(), folder: None, more_arguments: true }
-            }
-            None => Run::Unknown("`-e` names a program that is not known"),
+            Some(argv) => NestedExecution::Command {
+                argv,
+                variables: Vec::new(),
+                folder: None,
+                more_arguments: true,
+            },
+            None => NestedExecution::Unknown("`-e` names a program that is not known"),
         };
         study = study.runs(run).caution("it names the program that connects");
     }
     for file in options.values(&["log-file", "write-batch", "only-write-batch"]) {
-        study = study.touches(Access::Write, file);
+        study = study.touches(FileAccess::Write, file);
     }
     for folder in options.values(&["backup-dir", "temp-dir", "T", "partial-dir"]) {
-        study = study.touches_beneath(Access::Write, folder);
+        study = study.touches_beneath(FileAccess::Write, folder);
     }
     for file in options.values(&[
         "files-from",
@@ -221,13 +231,13 @@ fn rsync(args: &[Arg]) -> Study {
         "read-batch",
         "config",
     ]) {
-        study = study.touches(Access::Read, file);
+        study = study.touches(FileAccess::Read, file);
     }
     if options.has(&["remove-source-files"])
         && let Some((_, sources)) = options.operands.split_last()
     {
         for source in sources.iter().filter(|source| !is_remote(source)) {
-            study = study.touches_beneath(Access::Delete, source);
+            study = study.touches_beneath(FileAccess::Delete, source);
         }
     }
     let deletes = options.given.iter().any(|given| given.name.starts_with("del"));
@@ -243,49 +253,54 @@ fn rsync(args: &[Arg]) -> Study {
 }
 
 /// `name … verb … -c text`.
-fn text_after(args: &[Arg], verb: &str, flags: &[&str]) -> Study {
-    let mut study = Study::program();
+fn text_after(args: &[ShellArg], verb: &str, flags: &[&str]) -> CommandAnalysis {
+    let mut study = CommandAnalysis::program();
     if !args.iter().any(|arg| arg.as_known().is_none_or(|text| text == verb)) {
         return study;
     }
     for (at, arg) in args.iter().enumerate() {
         let attached = flags.iter().find_map(|flag| {
             let flag = if flag.starts_with("--") { format!("{flag}=") } else { (*flag).to_owned() };
-            super::after(arg, &flag).filter(|rest| *rest != Arg::known(""))
+            super::after(arg, &flag).filter(|rest| *rest != ShellArg::known(""))
         });
         if arg.as_known().is_some_and(|text| flags.contains(&text)) {
-            study = study.runs(args.get(at + 1).map_or(Run::ScriptFromInput, Run::script));
+            study = study.runs(
+                args.get(at + 1).map_or(NestedExecution::ScriptFromInput, NestedExecution::script),
+            );
         } else if let Some(text) = attached {
-            study = study.runs(Run::script(&text));
+            study = study.runs(NestedExecution::script(&text));
         }
     }
     study
 }
 
-fn adb(args: &[Arg]) -> Study {
-    let options = Getopt { short: "adeH:P:L:s:t:", long: "" }.read(args, Ends::AtOperand);
-    let study = Study::program().guess_if(options.uncertain);
+fn adb(args: &[ShellArg]) -> CommandAnalysis {
+    let options =
+        GetoptSpec { short: "adeH:P:L:s:t:", long: "" }.read(args, OptionTerminator::AtOperand);
+    let study = CommandAnalysis::program().guess_if(options.uncertain);
     match (word(options.operands.first()), from(&options.operands, 1)) {
-        ("shell", []) => study.runs(Run::ScriptFromInput),
+        ("shell", []) => study.runs(NestedExecution::ScriptFromInput),
         ("shell", words) => {
-            let inner = Getopt { short: "e:nTtx", long: "" }.read(words, Ends::AtOperand);
-            study.runs(Run::script_of(&inner.operands)).guess_if(inner.uncertain)
+            let inner =
+                GetoptSpec { short: "e:nTtx", long: "" }.read(words, OptionTerminator::AtOperand);
+            study.runs(NestedExecution::script_of(&inner.operands)).guess_if(inner.uncertain)
         }
         _ => study,
     }
 }
 
-fn tmux(args: &[Arg]) -> Study {
-    let globals = Getopt { short: "2CDlNuvVc:f:L:S:T:", long: "" }.read(args, Ends::AtOperand);
-    let mut study = Study::program().guess_if(globals.uncertain);
+fn tmux(args: &[ShellArg]) -> CommandAnalysis {
+    let globals = GetoptSpec { short: "2CDlNuvVc:f:L:S:T:", long: "" }
+        .read(args, OptionTerminator::AtOperand);
+    let mut study = CommandAnalysis::program().guess_if(globals.uncertain);
     for text in globals.values(&["c"]) {
-        study = study.runs(Run::script(text));
+        study = study.runs(NestedExecution::script(text));
     }
     for file in globals.values(&["f"]) {
-        study = study.touches(Access::Read, file).caution("its settings can run commands");
+        study = study.touches(FileAccess::Read, file).caution("its settings can run commands");
     }
     let several = globals.operands.iter().any(|arg| arg.certain_start().ends_with(';'));
-    let table = Getopt { short: "AabBc:CDdEe:F:fhIkl:n:NPp:s:St:vXx:y:Z", long: "" };
+    let table = GetoptSpec { short: "AabBc:CDdEe:F:fhIkl:n:NPp:s:St:vXx:y:Z", long: "" };
     let rest = from(&globals.operands, 1);
     let study = match word(globals.operands.first()) {
         "ls" | "list-sessions" | "lsw" | "list-windows" | "lsp" | "list-panes" | "has-session"
@@ -294,11 +309,11 @@ fn tmux(args: &[Arg]) -> Study {
         "new-session" | "new" | "new-window" | "neww" | "split-window" | "splitw"
         | "respawn-pane" | "respawnp" | "respawn-window" | "respawnw" | "run-shell" | "run"
         | "if-shell" | "if" | "pipe-pane" | "pipep" | "display-popup" | "popup" => {
-            let inner = table.read(rest, Ends::AtOperand);
+            let inner = table.read(rest, OptionTerminator::AtOperand);
             let study = study.guess_if(inner.uncertain);
             match inner.operands.as_slice() {
                 [] => study,
-                words => study.runs(Run::script_of(words)),
+                words => study.runs(NestedExecution::script_of(words)),
             }
         }
         _ => study.caution("it can type or run commands in another terminal"),
@@ -306,10 +321,11 @@ fn tmux(args: &[Arg]) -> Study {
     study.caution_if(several, "it is several commands in one")
 }
 
-fn screen(args: &[Arg]) -> Study {
-    let table = Getopt { short: "aAc:dDe:fh:iLlmOp:qQrRs:S:t:T:UvwxX", long: "list wipe version" };
-    let options = table.read(args, Ends::AtOperand);
-    let study = Study::program().guess_if(options.uncertain);
+fn screen(args: &[ShellArg]) -> CommandAnalysis {
+    let table =
+        GetoptSpec { short: "aAc:dDe:fh:iLlmOp:qQrRs:S:t:T:UvwxX", long: "list wipe version" };
+    let options = table.read(args, OptionTerminator::AtOperand);
+    let study = CommandAnalysis::program().guess_if(options.uncertain);
     if options.has(&["X", "Q"]) {
         return study.caution("it can type or run commands in another terminal");
     }
@@ -317,46 +333,48 @@ fn screen(args: &[Arg]) -> Study {
     study.runs_argv(&options.operands)
 }
 
-fn at(args: &[Arg]) -> Study {
-    let options = Getopt { short: "Vq:f:mMkldrbvu:t:c:", long: "" }.read(args, Ends::Never);
+fn at(args: &[ShellArg]) -> CommandAnalysis {
+    let options =
+        GetoptSpec { short: "Vq:f:mMkldrbvu:t:c:", long: "" }.read(args, OptionTerminator::Never);
     if options.has(&["l", "V", "c"]) && !options.uncertain {
-        return Study::program();
+        return CommandAnalysis::program();
     }
-    let study =
-        Study::program().caution("what it schedules runs later, outside of any confinement");
+    let study = CommandAnalysis::program()
+        .caution("what it schedules runs later, outside of any confinement");
     match options.values(&["f"]).next() {
-        Some(file) => {
-            study.touches(Access::Read, file).runs(Run::Unknown("its commands are in a file"))
-        }
+        Some(file) => study
+            .touches(FileAccess::Read, file)
+            .runs(NestedExecution::Unknown("its commands are in a file")),
         None if options.has(&["r", "d"]) => study,
-        None => study.runs(Run::ScriptFromInput),
+        None => study.runs(NestedExecution::ScriptFromInput),
     }
 }
 
-fn crontab(args: &[Arg]) -> Study {
-    let options = Getopt { short: "u:elriT:sx:", long: "" }.read(args, Ends::Never);
+fn crontab(args: &[ShellArg]) -> CommandAnalysis {
+    let options = GetoptSpec { short: "u:elriT:sx:", long: "" }.read(args, OptionTerminator::Never);
     if options.has(&["l"]) && !options.uncertain {
-        return Study::program();
+        return CommandAnalysis::program();
     }
-    let study = Study::program()
-        .touches_all(Access::Read, &options.operands)
+    let study = CommandAnalysis::program()
+        .touches_all(FileAccess::Read, &options.operands)
         .caution("what it schedules runs later, outside of any confinement");
     if options.has(&["r"]) { study.critical("removes every scheduled job") } else { study }
 }
 
-fn wsl(args: &[Arg]) -> Study {
-    let table = Getopt { short: "d:u:e", long: "distribution: user: cd: exec shell-type: system" };
-    let options = table.read(args, Ends::AtOperand);
-    let study = Study::program().guess_if(options.uncertain);
+fn wsl(args: &[ShellArg]) -> CommandAnalysis {
+    let table =
+        GetoptSpec { short: "d:u:e", long: "distribution: user: cd: exec shell-type: system" };
+    let options = table.read(args, OptionTerminator::AtOperand);
+    let study = CommandAnalysis::program().guess_if(options.uncertain);
     match options.operands.as_slice() {
-        [] => study.runs(Run::ScriptFromInput),
-        words => study.runs(Run::Script { text: joined(words), folder: None }),
+        [] => study.runs(NestedExecution::ScriptFromInput),
+        words => study.runs(NestedExecution::Script { text: joined(words), folder: None }),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::shown::check;
+    use super::super::analysis_text::check;
 
     #[test]
     fn ssh_runs_a_text_on_a_host() {

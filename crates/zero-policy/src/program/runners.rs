@@ -3,29 +3,29 @@
 //! Making the environment is an act of its own (it may install or build), so a rule must cover the
 //! tool; and what it runs is judged as if it stood alone.
 
-use super::getopt::{Ends, Getopt};
-use super::{Nature, Run, Study, from, word};
-use crate::program::options::Options;
-use crate::shell::Arg;
+use super::getopt::{GetoptSpec, OptionTerminator};
+use super::{CommandAnalysis, CommandClass, NestedExecution, from, word};
+use crate::program::options::ParsedArguments;
+use crate::shell::ShellArg;
 
 /// `name [options] verb [options] command`.
-struct Row {
+struct RunnerRow {
     name: &'static str,
     verbs: &'static [&'static str],
     /// Options before the verb.
-    globals: Getopt,
+    globals: GetoptSpec,
     /// Options after the verb.
-    table: Getopt,
+    table: GetoptSpec,
     /// Words between the options and the command.
     skips: usize,
     /// Options whose value is a text for a shell.
     scripts: &'static [&'static str],
-    inner: Inner,
+    inner: InnerCommandKind,
 }
 
 /// What is known of the word that is run.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Inner {
+enum InnerCommandKind {
     /// It is a command like any other.
     Command,
     /// It is a command, with words of unknown number before a `--` where there is one.
@@ -35,148 +35,159 @@ enum Inner {
     Package,
 }
 
-const NONE: Getopt = Getopt { short: "", long: "" };
+const NONE: GetoptSpec = GetoptSpec { short: "", long: "" };
 
-const ROW: Row = Row {
+const ROW: RunnerRow = RunnerRow {
     name: "",
     verbs: &["run"],
     globals: NONE,
     table: NONE,
     skips: 0,
     scripts: &[],
-    inner: Inner::Command,
+    inner: InnerCommandKind::Command,
 };
 
-const NPX: Getopt = Getopt {
+const NPX: GetoptSpec = GetoptSpec {
     short: "yc:p:w:qs",
     long: "yes no package: call: workspace: workspaces quiet silent prefer-offline offline bun \
            prefix: no-install ignore-existing shell-mode verbose include-workspace-root",
 };
 
-const ROWS: &[Row] = &[
-    Row {
+const ROWS: &[RunnerRow] = &[
+    RunnerRow {
         name: "poetry",
-        globals: Getopt {
+        globals: GetoptSpec {
             short: "C:P:nqv",
             long: "directory: project: no-interaction quiet verbose no-ansi ansi no-plugins \
                    no-cache",
         },
         ..ROW
     },
-    Row {
+    RunnerRow {
         name: "pipenv",
-        globals: Getopt { short: "qv", long: "python: verbose quiet clear" },
+        globals: GetoptSpec { short: "qv", long: "python: verbose quiet clear" },
         ..ROW
     },
-    Row { name: "uv", globals: UV, table: UV, ..ROW },
-    Row { name: "rye", table: Getopt { short: "l", long: "list pyproject:" }, ..ROW },
-    Row {
+    RunnerRow { name: "uv", globals: UV, table: UV, ..ROW },
+    RunnerRow { name: "rye", table: GetoptSpec { short: "l", long: "list pyproject:" }, ..ROW },
+    RunnerRow {
         name: "hatch",
-        globals: Getopt {
+        globals: GetoptSpec {
             short: "e:p:vq",
             long: "env: project: verbose quiet color no-color interactive no-interactive \
                    data-dir: cache-dir: config:",
         },
         ..ROW
     },
-    Row {
+    RunnerRow {
         name: "pdm",
-        table: Getopt { short: "gp:s", long: "global project: site-packages" },
+        table: GetoptSpec { short: "gp:s", long: "global project: site-packages" },
         ..ROW
     },
-    Row {
+    RunnerRow {
         name: "pixi",
-        table: Getopt { short: "e:qv", long: "environment: manifest-path: frozen locked" },
+        table: GetoptSpec { short: "e:qv", long: "environment: manifest-path: frozen locked" },
         ..ROW
     },
-    Row {
+    RunnerRow {
         name: "conda",
-        table: Getopt {
+        table: GetoptSpec {
             short: "n:p:v",
             long: "name: prefix: cwd: no-capture-output live-stream verbose",
         },
         ..ROW
     },
-    Row {
+    RunnerRow {
         name: "bundle",
         verbs: &["exec", "e"],
-        table: Getopt { short: "", long: "keep-file-descriptors gemfile:" },
+        table: GetoptSpec { short: "", long: "keep-file-descriptors gemfile:" },
         ..ROW
     },
-    Row { name: "rbenv", verbs: &["exec"], ..ROW },
-    Row { name: "pyenv", verbs: &["exec"], ..ROW },
-    Row { name: "nodenv", verbs: &["exec"], ..ROW },
-    Row { name: "asdf", verbs: &["exec"], ..ROW },
-    Row { name: "direnv", verbs: &["exec"], skips: 1, ..ROW },
-    Row {
+    RunnerRow { name: "rbenv", verbs: &["exec"], ..ROW },
+    RunnerRow { name: "pyenv", verbs: &["exec"], ..ROW },
+    RunnerRow { name: "nodenv", verbs: &["exec"], ..ROW },
+    RunnerRow { name: "asdf", verbs: &["exec"], ..ROW },
+    RunnerRow { name: "direnv", verbs: &["exec"], skips: 1, ..ROW },
+    RunnerRow {
         name: "rustup",
         verbs: &["run"],
-        table: Getopt { short: "", long: "install" },
+        table: GetoptSpec { short: "", long: "install" },
         skips: 1,
         ..ROW
     },
-    Row { name: "nvm", verbs: &["exec", "run"], skips: 1, ..ROW },
-    Row {
+    RunnerRow { name: "nvm", verbs: &["exec", "run"], skips: 1, ..ROW },
+    RunnerRow {
         name: "aws-vault",
         verbs: &["exec"],
-        table: Getopt { short: "d:njs", long: "duration: no-session region: server json debug" },
+        table: GetoptSpec {
+            short: "d:njs",
+            long: "duration: no-session region: server json debug",
+        },
         skips: 1,
         ..ROW
     },
-    Row {
+    RunnerRow {
         name: "chamber",
         verbs: &["exec"],
-        table: Getopt { short: "r:b:", long: "pristine strict strict-value: retries: backend:" },
-        inner: Inner::Dashes,
+        table: GetoptSpec {
+            short: "r:b:",
+            long: "pristine strict strict-value: retries: backend:",
+        },
+        inner: InnerCommandKind::Dashes,
         ..ROW
     },
-    Row {
+    RunnerRow {
         name: "infisical",
-        table: Getopt {
+        table: GetoptSpec {
             short: "e:p:t:h",
             long: "env: path: tags: token: projectId: command: watch expand secret-overriding",
         },
         scripts: &["command"],
         ..ROW
     },
-    Row {
+    RunnerRow {
         name: "volta",
-        table: Getopt {
+        table: GetoptSpec {
             short: "",
             long: "node: npm: pnpm: yarn: bundled-npm no-pnpm no-yarn env: verbose quiet",
         },
         ..ROW
     },
-    Row {
+    RunnerRow {
         name: "fnm",
         verbs: &["exec"],
-        table: Getopt { short: "", long: "using: log-level: fnm-dir: arch:" },
+        table: GetoptSpec { short: "", long: "using: log-level: fnm-dir: arch:" },
         ..ROW
     },
-    Row {
+    RunnerRow {
         name: "op",
         verbs: &["run"],
-        table: Getopt { short: "", long: "env-file: no-masking" },
+        table: GetoptSpec { short: "", long: "env-file: no-masking" },
         ..ROW
     },
-    Row {
+    RunnerRow {
         name: "doppler",
         verbs: &["run"],
-        table: Getopt { short: "c:p:t:", long: "command: config: project: token:" },
+        table: GetoptSpec { short: "c:p:t:", long: "command: config: project: token:" },
         scripts: &["command"],
         ..ROW
     },
-    Row { name: "dotenv", verbs: &[], table: Getopt { short: "f:e:c::op:", long: "file:" }, ..ROW },
-    Row {
-        name: "dotenvx",
-        verbs: &["run"],
-        table: Getopt { short: "f:e:", long: "env-file: env: overload" },
+    RunnerRow {
+        name: "dotenv",
+        verbs: &[],
+        table: GetoptSpec { short: "f:e:c::op:", long: "file:" },
         ..ROW
     },
-    Row {
+    RunnerRow {
+        name: "dotenvx",
+        verbs: &["run"],
+        table: GetoptSpec { short: "f:e:", long: "env-file: env: overload" },
+        ..ROW
+    },
+    RunnerRow {
         name: "nix-shell",
         verbs: &[],
-        table: Getopt {
+        table: GetoptSpec {
             short: "p:A:E:I:j:vQik",
             long: "run: command: packages: attr: expr: pure impure keep: arg: argstr: option: \
                    max-jobs: cores: show-trace",
@@ -184,59 +195,59 @@ const ROWS: &[Row] = &[
         scripts: &["run", "command"],
         ..ROW
     },
-    Row {
+    RunnerRow {
         name: "npx",
         verbs: &[],
         table: NPX,
         scripts: &["c", "call"],
-        inner: Inner::Package,
+        inner: InnerCommandKind::Package,
         ..ROW
     },
-    Row { name: "bunx", verbs: &[], table: NPX, inner: Inner::Package, ..ROW },
-    Row { name: "pnpx", verbs: &[], table: NPX, inner: Inner::Package, ..ROW },
-    Row { name: "uvx", verbs: &[], table: UV, inner: Inner::Package, ..ROW },
-    Row {
+    RunnerRow { name: "bunx", verbs: &[], table: NPX, inner: InnerCommandKind::Package, ..ROW },
+    RunnerRow { name: "pnpx", verbs: &[], table: NPX, inner: InnerCommandKind::Package, ..ROW },
+    RunnerRow { name: "uvx", verbs: &[], table: UV, inner: InnerCommandKind::Package, ..ROW },
+    RunnerRow {
         name: "pipx",
-        table: Getopt { short: "", long: "spec: python: pip-args: no-cache verbose" },
-        inner: Inner::Package,
+        table: GetoptSpec { short: "", long: "spec: python: pip-args: no-cache verbose" },
+        inner: InnerCommandKind::Package,
         ..ROW
     },
-    Row {
+    RunnerRow {
         name: "npm",
         verbs: &["exec", "x"],
         globals: NPX,
         table: NPX,
         scripts: &["c", "call"],
-        inner: Inner::Package,
+        inner: InnerCommandKind::Package,
         ..ROW
     },
-    Row {
+    RunnerRow {
         name: "pnpm",
         verbs: &["exec", "dlx"],
-        globals: Getopt { short: "C:rw", long: "dir: filter: recursive workspace-root silent" },
-        table: Getopt { short: "rc", long: "package: recursive parallel shell-mode silent" },
-        inner: Inner::Package,
+        globals: GetoptSpec { short: "C:rw", long: "dir: filter: recursive workspace-root silent" },
+        table: GetoptSpec { short: "rc", long: "package: recursive parallel shell-mode silent" },
+        inner: InnerCommandKind::Package,
         ..ROW
     },
-    Row {
+    RunnerRow {
         name: "yarn",
         verbs: &["exec", "dlx"],
-        globals: Getopt { short: "s", long: "cwd: silent" },
-        table: Getopt { short: "p:q", long: "package: quiet" },
-        inner: Inner::Package,
+        globals: GetoptSpec { short: "s", long: "cwd: silent" },
+        table: GetoptSpec { short: "p:q", long: "package: quiet" },
+        inner: InnerCommandKind::Package,
         ..ROW
     },
-    Row {
+    RunnerRow {
         name: "bun",
         verbs: &["x"],
-        globals: Getopt { short: "", long: "cwd: bun silent" },
+        globals: GetoptSpec { short: "", long: "cwd: bun silent" },
         table: NPX,
-        inner: Inner::Package,
+        inner: InnerCommandKind::Package,
         ..ROW
     },
 ];
 
-const UV: Getopt = Getopt {
+const UV: GetoptSpec = GetoptSpec {
     short: "qvp:m:w:nP:CU",
     long: "quiet verbose python: module: with: with-requirements: with-editable: extra: \
            all-extras no-dev dev only-dev group: no-group: only-group: all-groups isolated active \
@@ -246,25 +257,25 @@ const UV: Getopt = Getopt {
            managed-python no-managed-python gui-script exact reinstall",
 };
 
-pub(super) fn study(name: &str, args: &[Arg]) -> Option<Study> {
+pub(super) fn study(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
     if let Some(row) = ROWS.iter().find(|row| row.name == name) {
         return row.study(args);
     }
     match (name, word(args.first())) {
         ("nix", "develop" | "shell" | "run") => Some(nix(from(args, 1))),
         ("mise" | "rtx", "exec" | "x") => Some(mise(from(args, 1))),
-        ("expect", _) => Some(Study::program()),
+        ("expect", _) => Some(CommandAnalysis::program()),
         _ => None,
     }
 }
 
-impl Row {
+impl RunnerRow {
     /// `None` when another verb is meant.
-    fn study(&self, args: &[Arg]) -> Option<Study> {
+    fn study(&self, args: &[ShellArg]) -> Option<CommandAnalysis> {
         let mut guess = false;
         let mut rest = args.to_vec();
         if !self.verbs.is_empty() {
-            let globals = self.globals.read(args, Ends::AtOperand);
+            let globals = self.globals.read(args, OptionTerminator::AtOperand);
             let verb = globals.operands.first()?;
             match verb.as_known() {
                 Some(known) if self.verbs.contains(&known) => {}
@@ -275,16 +286,17 @@ impl Row {
             guess |= globals.uncertain;
             rest = from(&globals.operands, 1).to_vec();
         }
-        let options = self.table.read(&rest, Ends::AtOperand);
+        let options = self.table.read(&rest, OptionTerminator::AtOperand);
         guess |= options.uncertain;
-        let mut study = Study::program();
+        let mut study = CommandAnalysis::program();
         for text in options.values(self.scripts) {
-            study = study.runs(Run::script(text));
+            study = study.runs(NestedExecution::script(text));
         }
         study = match (self.name, options.values(&["m", "module"]).next()) {
             // `uv run -m module` is python's.
             ("uv", Some(module)) => {
-                let mut argv = vec![Arg::known("python"), Arg::known("-m"), module.clone()];
+                let mut argv =
+                    vec![ShellArg::known("python"), ShellArg::known("-m"), module.clone()];
                 argv.extend(options.operands.iter().cloned());
                 study.runs_argv(&argv)
             }
@@ -293,7 +305,7 @@ impl Row {
         Some(study.guess_if(guess))
     }
 
-    fn inner(&self, study: Study, options: &Options) -> Study {
+    fn inner(&self, study: CommandAnalysis, options: &ParsedArguments) -> CommandAnalysis {
         let mut argv = from(&options.operands, self.skips);
         if word(argv.first()) == "--" {
             argv = from(argv, 1);
@@ -303,15 +315,17 @@ impl Row {
         };
         let script_of_words = self.name == "pnpm" && (options.has(&["c", "shell-mode"]));
         if script_of_words {
-            return study.runs(Run::script_of(argv));
+            return study.runs(NestedExecution::script_of(argv));
         }
         match self.inner {
-            Inner::Command => study.runs_argv(argv),
-            Inner::Dashes => match argv.iter().position(|arg| arg.as_known() == Some("--")) {
-                Some(at) => study.runs_argv(from(argv, at + 1)),
-                None => study.runs_argv(args).guess_if(true),
-            },
-            Inner::Package => match program.as_known() {
+            InnerCommandKind::Command => study.runs_argv(argv),
+            InnerCommandKind::Dashes => {
+                match argv.iter().position(|arg| arg.as_known() == Some("--")) {
+                    Some(at) => study.runs_argv(from(argv, at + 1)),
+                    None => study.runs_argv(args).guess_if(true),
+                }
+            }
+            InnerCommandKind::Package => match program.as_known() {
                 Some(name) if !means_something(name, args) => study,
                 _ => study.runs_argv(argv),
             },
@@ -321,9 +335,9 @@ impl Row {
 
 /// Whether a package is called like a program whose effects are known, so that a rule for the tool
 /// that fetches it does not cover it.
-fn means_something(name: &str, args: &[Arg]) -> bool {
+fn means_something(name: &str, args: &[ShellArg]) -> bool {
     let name = super::plain_name(name);
-    let judged = super::critical::judge(name, args);
+    let judged = super::critical_actions::judge(name, args);
     judged.critical.is_some()
         || judged.caution.is_some()
         || [
@@ -334,30 +348,30 @@ fn means_something(name: &str, args: &[Arg]) -> bool {
             super::remote::study,
             super::containers::study,
             super::find::study,
-            super::critical::study,
+            super::critical_actions::study,
         ]
         .iter()
-        .any(|table| table(name, args).is_some_and(|study| study.nature != Nature::ReadOnly))
+        .any(|table| table(name, args).is_some_and(|study| study.nature != CommandClass::ReadOnly))
         || name == "git"
         // No look inside: `npx npx npx …` is as deep as its words are many.
         || ROWS.iter().any(|row| row.name == name)
 }
 
 /// `nix develop … -c command arguments`.
-fn nix(args: &[Arg]) -> Study {
+fn nix(args: &[ShellArg]) -> CommandAnalysis {
     let flag = args.iter().position(|arg| {
         matches!(arg.as_known(), Some("-c" | "--command")) || arg.as_known() == Some("--")
     });
     let open = args.iter().any(|arg| arg.as_known().is_none() && arg.may_be_option());
-    let argv = flag.map_or(&[] as &[Arg], |at| from(args, at + 1));
-    Study::program().runs_argv(argv).guess_if(open && argv.is_empty())
+    let argv = flag.map_or(&[] as &[ShellArg], |at| from(args, at + 1));
+    CommandAnalysis::program().runs_argv(argv).guess_if(open && argv.is_empty())
 }
 
 /// `mise exec tool@version -- command`, or `-c text`.
-fn mise(args: &[Arg]) -> Study {
+fn mise(args: &[ShellArg]) -> CommandAnalysis {
     let at = args.iter().position(|arg| arg.as_known() == Some("--"));
     let options = args.get(..at.unwrap_or(args.len())).unwrap_or_default();
-    let mut study = Study::program();
+    let mut study = CommandAnalysis::program();
     for (index, arg) in options.iter().enumerate() {
         let attached = super::after(arg, "--command=");
         let text = match arg.as_known() {
@@ -365,7 +379,7 @@ fn mise(args: &[Arg]) -> Study {
             _ => attached,
         };
         if let Some(text) = text {
-            study = study.runs(Run::script(&text));
+            study = study.runs(NestedExecution::script(&text));
         }
     }
     study.runs_argv(at.map_or(&[], |at| from(args, at + 1)))
@@ -373,7 +387,7 @@ fn mise(args: &[Arg]) -> Study {
 
 #[cfg(test)]
 mod tests {
-    use super::super::shown::check;
+    use super::super::analysis_text::check;
 
     #[test]
     fn the_tool_and_what_it_runs_are_both_judged() {

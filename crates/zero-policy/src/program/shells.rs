@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use super::{Access, Nature, Run, Study};
-use crate::shell::Arg;
+use super::{CommandAnalysis, CommandClass, FileAccess, NestedExecution};
+use crate::shell::ShellArg;
 
 /// Shells whose language is the one that is parsed here.
 const POSIX: &[&str] = &["sh", "bash", "dash", "ash", "ksh", "ksh93", "mksh", "lksh", "rbash"];
@@ -34,35 +34,35 @@ const LONG: &[&str] = &[
     "wordexp",
 ];
 
-pub(super) fn study(name: &str, args: &[Arg]) -> Option<Study> {
+pub(super) fn study(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
     // A login shell is called `-bash`.
     let name = name.strip_prefix('-').unwrap_or(name);
     let posix = POSIX.contains(&name);
     if !posix && !OTHERS.contains(&name) {
         return None;
     }
-    let line = Line::read(args);
+    let line = ShellInvocation::read(args);
     let study = line.study();
-    let harmless = study.nature == Nature::ReadOnly;
+    let harmless = study.nature == CommandClass::ReadOnly;
     Some(study.caution_if(!posix && !harmless, "its language is not the one that is read here"))
 }
 
 /// A shell's command line, taken apart as POSIX shells and bash do.
 #[derive(Default)]
-struct Line<'a> {
+struct ShellInvocation<'a> {
     script_given: bool,
     from_input: bool,
     only_checks: bool,
     only_tells: bool,
-    startup_file: Option<&'a Arg>,
+    startup_file: Option<&'a ShellArg>,
     guess: bool,
     /// Text that fish takes as the value of an option.
-    attached: Vec<Arg>,
-    operands: &'a [Arg],
+    attached: Vec<ShellArg>,
+    operands: &'a [ShellArg],
 }
 
-impl<'a> Line<'a> {
-    fn read(args: &'a [Arg]) -> Self {
+impl<'a> ShellInvocation<'a> {
+    fn read(args: &'a [ShellArg]) -> Self {
         let mut line = Self::default();
         let mut at = 0;
         while let Some(arg) = args.get(at) {
@@ -86,7 +86,7 @@ impl<'a> Line<'a> {
                         line.attached.extend(args.get(at).cloned());
                         at += 1;
                     }
-                    ("command" | "init-command", text) => line.attached.push(Arg::known(text)),
+                    ("command" | "init-command", text) => line.attached.push(ShellArg::known(text)),
                     (
                         "norc" | "noprofile" | "login" | "posix" | "verbose" | "noediting"
                         | "restricted" | "debugger" | "interactive" | "no-config" | "private"
@@ -119,33 +119,38 @@ impl<'a> Line<'a> {
         line
     }
 
-    fn study(&self) -> Study {
+    fn study(&self) -> CommandAnalysis {
         if self.only_tells {
-            return Study::read_only();
+            return CommandAnalysis::read_only();
         }
         let study = match self.operands.first() {
-            _ if !self.attached.is_empty() => self
-                .attached
-                .iter()
-                .fold(Study::wrapper(), |study, text| study.runs(Run::script(text))),
-            Some(script) if self.script_given => Study::wrapper().runs(Run::script(script)),
+            _ if !self.attached.is_empty() => {
+                self.attached.iter().fold(CommandAnalysis::wrapper(), |study, text| {
+                    study.runs(NestedExecution::script(text))
+                })
+            }
+            Some(script) if self.script_given => {
+                CommandAnalysis::wrapper().runs(NestedExecution::script(script))
+            }
             // An error for most, but nothing that could be vouched for.
-            None if self.script_given => Study::program(),
+            None if self.script_given => CommandAnalysis::program(),
             Some(file) if self.only_checks && !self.from_input && !self.guess => {
-                Study::read_only().touches(Access::Read, file)
+                CommandAnalysis::read_only().touches(FileAccess::Read, file)
             }
             Some(file) if !self.from_input => match stream(file) {
-                None => Study::program().touches(Access::Read, file),
-                Some(Stream::Input) => Study::wrapper().runs(Run::ScriptFromInput),
-                Some(Stream::Other) => Study::wrapper()
-                    .runs(Run::ScriptFromInput)
-                    .runs(Run::Unknown("it runs commands that it reads from a stream")),
+                None => CommandAnalysis::program().touches(FileAccess::Read, file),
+                Some(ProcessStream::Input) => {
+                    CommandAnalysis::wrapper().runs(NestedExecution::ScriptFromInput)
+                }
+                Some(ProcessStream::Other) => CommandAnalysis::wrapper()
+                    .runs(NestedExecution::ScriptFromInput)
+                    .runs(NestedExecution::Unknown("it runs commands that it reads from a stream")),
             },
-            _ => Study::wrapper().runs(Run::ScriptFromInput),
+            _ => CommandAnalysis::wrapper().runs(NestedExecution::ScriptFromInput),
         };
         let study = match self.startup_file {
             Some(file) => study
-                .touches(Access::Read, file)
+                .touches(FileAccess::Read, file)
                 .caution("it first runs a file whose commands are not seen"),
             None => study,
         };
@@ -155,27 +160,27 @@ impl<'a> Line<'a> {
 
 /// A file that is no file but a stream of the process that opens it.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Stream {
+pub(super) enum ProcessStream {
     Input,
     Other,
 }
 
 /// The stream behind a path, however it is spelled: `/dev/stdin`, `/proc/self/fd/0`, `/dev/fd/63`.
 /// A path that is relative counts from the root, which can only be too strict.
-pub(super) fn stream(path: &Arg) -> Option<Stream> {
+pub(super) fn stream(path: &ShellArg) -> Option<ProcessStream> {
     let settled = crate::path::lexical(Path::new(path.as_known()?));
     let parts: Vec<&str> = settled.iter().skip(1).filter_map(|part| part.to_str()).collect();
     Some(match parts.as_slice() {
-        ["dev", "stdin"] | ["dev", "fd", "0"] | ["proc", _, "fd", "0"] => Stream::Input,
-        ["dev", "fd", _] | ["dev", "tty" | "stdout" | "stderr"] => Stream::Other,
-        ["proc", .., "fd", _] => Stream::Other,
+        ["dev", "stdin"] | ["dev", "fd", "0"] | ["proc", _, "fd", "0"] => ProcessStream::Input,
+        ["dev", "fd", _] | ["dev", "tty" | "stdout" | "stderr"] => ProcessStream::Other,
+        ["proc", .., "fd", _] => ProcessStream::Other,
         _ => return None,
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::shown::check;
+    use super::super::analysis_text::check;
 
     #[test]
     fn the_script_is_found_among_any_options() {

@@ -2,16 +2,20 @@
 
 use super::*;
 
-fn source() -> Source {
-    Source { name: "~/.config/zero/settings.json".into(), line: Some(12), owner: Owner::Person }
+fn source() -> RuleSource {
+    RuleSource {
+        name: "~/.config/zero/settings.json".into(),
+        line: Some(12),
+        owner: RuleOwner::Person,
+    }
 }
 
-fn allow(text: &str) -> Result<Rule, RuleError> {
-    Rule::parse(text, Verdict::Allow, source())
+fn allow(text: &str) -> Result<PolicyRule, RuleError> {
+    PolicyRule::parse(text, Verdict::Allow, source())
 }
 
 #[track_caller]
-fn rule(text: &str) -> Rule {
+fn rule(text: &str) -> PolicyRule {
     allow(text).unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
@@ -159,7 +163,7 @@ fn one_meaning_has_several_spellings() {
 #[test]
 fn a_source_is_shown_as_an_editor_opens_it() {
     assert_eq!(source().to_string(), "~/.config/zero/settings.json:12");
-    let flag = Source { name: "--allow".into(), line: None, owner: Owner::Person };
+    let flag = RuleSource { name: "--allow".into(), line: None, owner: RuleOwner::Person };
     assert_eq!(flag.to_string(), "--allow");
     assert_eq!(rule(" Bash(git:*) ").to_string(), "Bash(git:*)");
 }
@@ -261,7 +265,7 @@ fn rules_that_allow_nearly_anything_are_told() {
     ] {
         assert_eq!(rule(fine).danger(), None, "{fine}");
     }
-    let deny = Rule::parse("*", Verdict::Deny, source()).unwrap();
+    let deny = PolicyRule::parse("*", Verdict::Deny, source()).unwrap();
     assert_eq!(deny.danger(), None);
 }
 

@@ -5,57 +5,57 @@
 
 use std::path::PathBuf;
 
-use crate::program::{Access, Study};
-use crate::shell::Arg;
-use crate::shell::ast::Span;
+use crate::program::{CommandAnalysis, FileAccess};
+use crate::shell::ShellArg;
+use crate::shell::ast::SourceSpan;
 
 /// What a script would do.
 #[derive(Clone, Debug, Default)]
-pub struct Analysis {
+pub struct ScriptAnalysis {
     /// The nodes; a parent stands before its children.
-    pub nodes: Vec<Node>,
+    pub nodes: Vec<AnalysisNode>,
     /// Text that could not be parsed and may still be run.
     pub unparsed: Option<String>,
 }
 
 /// A place in the tree.
 #[derive(Clone, Debug)]
-pub struct Node {
+pub struct AnalysisNode {
     /// The node it hangs from.
     pub parent: Option<usize>,
     /// How a person sees it.
     pub label: String,
     /// Where it stands in the text that was given; what comes out of an inner text has the place of
     /// the command that runs it.
-    pub span: Span,
+    pub span: SourceSpan,
     /// What it is.
-    pub kind: NodeKind,
+    pub kind: AnalysisNodeKind,
 }
 
 /// What a node is.
 #[derive(Clone, Debug)]
-pub enum NodeKind {
+pub enum AnalysisNodeKind {
     /// A place where others hang: a pipeline, a loop, a substitution.
     Structure,
     /// A command that runs.
-    Command(Box<Invocation>),
+    Command(Box<CommandInvocation>),
     /// A file that is touched.
     File(FileUse),
     /// A host that is talked to.
-    Host(Arg),
+    Host(ShellArg),
     /// Something that cannot be known or does not hold still. Never allowed by itself.
-    Doubt(Doubt),
+    Doubt(Uncertainty),
 }
 
 /// A command that runs.
 #[derive(Clone, Debug)]
-pub struct Invocation {
+pub struct CommandInvocation {
     /// Program and arguments; never empty.
-    pub argv: Vec<Arg>,
+    pub argv: Vec<ShellArg>,
     /// What is known of it.
-    pub study: Study,
+    pub study: CommandAnalysis,
     /// Where it runs.
-    pub folders: Folders,
+    pub folders: WorkingFolders,
     /// Whether more arguments follow that are not known, as with `xargs`.
     pub more_arguments: bool,
 }
@@ -64,11 +64,11 @@ pub struct Invocation {
 #[derive(Clone, Debug)]
 pub struct FileUse {
     /// What is done to it.
-    pub access: Access,
+    pub access: FileAccess,
     /// Which file, as written.
-    pub path: Arg,
+    pub path: ShellArg,
     /// Where a relative path starts.
-    pub folders: Folders,
+    pub folders: WorkingFolders,
     /// Whether everything beneath it is meant.
     pub recursive: bool,
     /// Whether the shell itself opens it, for a redirection. A rule that allows the command says
@@ -78,7 +78,7 @@ pub struct FileUse {
 
 /// The folder a command runs in: one of these, or any.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Folders {
+pub enum WorkingFolders {
     /// One of these; at least one.
     OneOf(Vec<PathBuf>),
     /// Nobody knows.
@@ -87,16 +87,16 @@ pub enum Folders {
 
 /// Why something is never allowed by itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Doubt {
+pub struct Uncertainty {
     /// In words that follow "because": `the program is only known when it runs`.
     pub reason: String,
     /// What kind of doubt.
-    pub kind: DoubtKind,
+    pub kind: UncertaintyKind,
 }
 
 /// What kind of doubt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DoubtKind {
+pub enum UncertaintyKind {
     /// It cannot be parsed, resolved or found out.
     Unresolved,
     /// It is known, and it makes a command another one than its name says.

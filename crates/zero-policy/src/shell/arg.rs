@@ -4,7 +4,7 @@ use std::fmt;
 
 /// One argument of a command, quotes removed and known variables filled in.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Arg {
+pub enum ShellArg {
     /// Exactly this text.
     Known(String),
     /// A file name pattern, still to be expanded; `*`, `?` and `[` that were quoted are escaped
@@ -19,7 +19,7 @@ pub enum Arg {
     },
 }
 
-impl Arg {
+impl ShellArg {
     /// An argument that is exactly this text.
     pub fn known(text: impl Into<String>) -> Self {
         Self::Known(text.into())
@@ -79,7 +79,7 @@ impl Arg {
     }
 }
 
-impl fmt::Display for Arg {
+impl fmt::Display for ShellArg {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Known(text) | Self::Pattern(text) => f.write_str(text),
@@ -95,7 +95,7 @@ mod tests {
     #[track_caller]
     fn check(written: &str, splits: bool) {
         let starts_with = written.split(['$', '"', '~']).next().unwrap_or_default().to_owned();
-        let arg = Arg::Unknown { starts_with, written: written.to_owned() };
+        let arg = ShellArg::Unknown { starts_with, written: written.to_owned() };
         assert_eq!(arg.may_split(), splits, "{written}");
     }
 

@@ -7,7 +7,7 @@
 /// Bytes `start..end` of the source. What was parsed out of another text (backticks, for one) has
 /// the span of the whole construct it came from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Span {
+pub struct SourceSpan {
     /// First byte.
     pub start: usize,
     /// One past the last byte.
@@ -16,16 +16,16 @@ pub struct Span {
 
 /// Commands after each other.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct List {
+pub struct CommandList {
     /// The pipelines, in order.
-    pub items: Vec<Item>,
+    pub items: Vec<ListItem>,
 }
 
 /// A pipeline and how it hangs on the one before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Item {
+pub struct ListItem {
     /// How it follows what stands before it; `Then` for the first.
-    pub joint: Joint,
+    pub joint: ListOperator,
     /// What runs.
     pub pipeline: Pipeline,
     /// Whether it runs in the background: the `&&` list it belongs to ended with `&`.
@@ -34,7 +34,7 @@ pub struct Item {
 
 /// How a pipeline follows the one before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Joint {
+pub enum ListOperator {
     /// `;`, `&` or a new line.
     Then,
     /// `&&`.
@@ -47,132 +47,132 @@ pub enum Joint {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pipeline {
     /// The commands, first to last; at least one.
-    pub commands: Vec<Command>,
+    pub commands: Vec<ShellCommand>,
     /// Whether `!` stands before it, once or more often.
     pub negated: bool,
 }
 
 /// One command with its redirections.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Command {
+pub struct ShellCommand {
     /// What kind of command.
-    pub kind: CommandKind,
+    pub kind: ShellCommandKind,
     /// Its redirections, in order.
-    pub redirects: Vec<Redirect>,
+    pub redirects: Vec<Redirection>,
     /// Where it stands.
-    pub span: Span,
+    pub span: SourceSpan,
 }
 
 /// What kind of command.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum CommandKind {
+pub enum ShellCommandKind {
     /// Assignments, a program and its arguments; any of them may be missing.
-    Simple(Simple),
+    Simple(SimpleCommand),
     /// `( … )`.
-    Subshell(List),
+    Subshell(CommandList),
     /// `{ …; }`.
-    Group(List),
+    Group(CommandList),
     /// `if`, with each condition and what follows it, and `else`.
     If {
         /// Conditions and their bodies.
-        branches: Vec<(List, List)>,
+        branches: Vec<(CommandList, CommandList)>,
         /// The `else` body.
-        otherwise: Option<List>,
+        otherwise: Option<CommandList>,
     },
     /// `while` and `until`.
     While {
         /// What is run to decide.
-        condition: List,
+        condition: CommandList,
         /// The body.
-        body: List,
+        body: CommandList,
     },
     /// `for NAME in WORDS` and `select`.
     For {
         /// The variable.
         variable: String,
         /// What it runs over; `None` without `in`: the positional parameters.
-        words: Option<Vec<Word>>,
+        words: Option<Vec<ShellWord>>,
         /// Whether it is `select`, whose variable is empty after an answer that is no choice.
         asks: bool,
         /// The body.
-        body: List,
+        body: CommandList,
     },
     /// `for (( … ))`; the whole header is one arithmetic word.
     ArithmeticFor {
         /// The header.
-        header: Word,
+        header: ShellWord,
         /// The body.
-        body: List,
+        body: CommandList,
     },
     /// `case`.
     Case {
         /// What is compared.
-        subject: Word,
+        subject: ShellWord,
         /// Patterns and bodies.
-        arms: Vec<(Vec<Word>, List)>,
+        arms: Vec<(Vec<ShellWord>, CommandList)>,
     },
     /// `(( … ))`.
-    Arithmetic(Word),
+    Arithmetic(ShellWord),
     /// `[[ … ]]`: its operands and the operators between them (`-f`, `==`), as words in order;
     /// without `!`, `&&`, `||` and parentheses.
-    Test(Vec<Word>),
+    Test(Vec<ShellWord>),
     /// A definition; running it is up to whoever calls the name.
     Function {
         /// Its name.
         name: String,
         /// Its body.
-        body: Box<Command>,
+        body: Box<ShellCommand>,
     },
     /// `coproc`.
-    Coprocess(Box<Command>),
+    Coprocess(Box<ShellCommand>),
 }
 
 /// Assignments, a program and its arguments.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Simple {
+pub struct SimpleCommand {
     /// `NAME=value` before the program.
-    pub assignments: Vec<Assignment>,
+    pub assignments: Vec<VariableAssignment>,
     /// The program's name and its arguments. For `export`, `declare`, `local`, `readonly` and
     /// `typeset` an argument `NAME=value` is an ordinary word here.
-    pub words: Vec<Word>,
+    pub words: Vec<ShellWord>,
 }
 
 /// `NAME=value`, `NAME+=value`, `NAME[i]=value` or `NAME=(a b)`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Assignment {
+pub struct VariableAssignment {
     /// The variable.
     pub name: String,
     /// The subscript, if there is one.
-    pub subscript: Option<Word>,
+    pub subscript: Option<ShellWord>,
     /// Whether it is `+=`.
     pub append: bool,
     /// One word, or the elements of an array.
-    pub value: AssignedValue,
+    pub value: AssignmentValue,
     /// Where it stands.
-    pub span: Span,
+    pub span: SourceSpan,
 }
 
 /// What is assigned.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum AssignedValue {
+pub enum AssignmentValue {
     /// One word; empty for `NAME=`.
-    Scalar(Word),
+    Scalar(ShellWord),
     /// `( … )`.
-    Array(Vec<Word>),
+    Array(Vec<ShellWord>),
 }
 
 /// A word before expansion.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Word {
+pub struct ShellWord {
     /// Its parts. Adjacent text of the same quoting is one part.
-    pub parts: Vec<Part>,
+    pub parts: Vec<WordPart>,
     /// Where it stands.
-    pub span: Span,
+    pub span: SourceSpan,
 }
 
 /// A part of a word.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum WordPart {
     /// Text.
     Text {
         /// The text, quotes and backslashes removed.
@@ -182,43 +182,43 @@ pub enum Part {
         quoted: bool,
     },
     /// `$name`, `${…}`, `$1`, `$@`, …
-    Parameter(Parameter),
+    Parameter(ParameterExpansion),
     /// `$( … )` or backticks.
     Command {
         /// What runs.
-        list: List,
+        list: CommandList,
         /// Whether the result is within double quotes.
         quoted: bool,
     },
     /// `<( … )` or `>( … )`.
     Process {
         /// What runs.
-        list: List,
+        list: CommandList,
     },
     /// `$(( … ))` or `$[ … ]`: its text as a word, because it may hold expansions.
-    Arithmetic(Word),
+    Arithmetic(ShellWord),
 }
 
 /// A parameter expansion.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Parameter {
+pub struct ParameterExpansion {
     /// Name, number or special character: `HOME`, `1`, `@`, `?`. For `${!name}` the `name`.
     pub name: String,
     /// Whether the result is within double quotes.
     pub quoted: bool,
     /// What is done with the value.
-    pub operation: Operation,
+    pub operation: ParameterOperation,
     /// Words inside the braces: subscript, default, pattern, replacement. They are expanded, and
     /// substitutions in them run.
-    pub words: Vec<Word>,
+    pub words: Vec<ShellWord>,
 }
 
 /// What a parameter expansion does with the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Operation {
+pub enum ParameterOperation {
     /// `$name`, `${name}`.
     Plain,
-    /// `${name:-word}`, `${name-word}`: the last of [`Parameter::words`] stands in for nothing.
+    /// `${name:-word}`, `${name-word}`: the last of [`ParameterExpansion::words`] stands in for nothing.
     Default,
     /// `${name:=word}`, `${name=word}`: the same, and it is assigned.
     Assign,
@@ -238,27 +238,27 @@ pub enum Operation {
 
 /// A redirection.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Redirect {
+pub struct Redirection {
     /// What it does.
-    pub kind: RedirectKind,
+    pub kind: RedirectionKind,
     /// For `{name}> file` the variable that is set to the number of the descriptor.
     pub variable: Option<String>,
     /// The file, the number or `-` of a duplication, the text of a here-document or here-string.
-    pub target: Word,
+    pub target: ShellWord,
     /// Where it stands, without a here-document's body.
-    pub span: Span,
+    pub span: SourceSpan,
 }
 
 /// What a redirection does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RedirectKind {
+pub enum RedirectionKind {
     /// `<`.
     Read,
     /// `>`, `>>`, `>|`, `&>`, `&>>`.
     Write,
     /// `<>`.
     ReadWrite,
-    /// `<&` and `>&` with a number or `-`. `>& file` is a [`RedirectKind::Write`].
+    /// `<&` and `>&` with a number or `-`. `>& file` is a [`RedirectionKind::Write`].
     Duplicate,
     /// `<<`, `<<-`: the target is the body, in which expansions happen unless the word was quoted
     /// (then it is one quoted text).

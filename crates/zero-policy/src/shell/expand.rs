@@ -1,13 +1,16 @@
 //! From a word to the arguments it becomes, as far as they can be known.
 //!
 //! The steps of the shell, in its order: braces, tilde, variables, splitting, quotes. File name
-//! patterns are kept as patterns. What depends on something unknown becomes [`Arg::Unknown`].
+//! patterns are kept as patterns. What depends on something unknown becomes [`ShellArg::Unknown`].
 
 use std::path::Path;
 
-use super::arg::Arg;
-use super::ast::{Command, CommandKind, List, Operation, Parameter, Part, Word};
-use super::state::{State, Value};
+use super::arg::ShellArg;
+use super::ast::{
+    CommandList, ParameterExpansion, ParameterOperation, ShellCommand, ShellCommandKind, ShellWord,
+    WordPart,
+};
+use super::shell_state::{ShellState, VariableValue};
 
 /// Words that braces may become; with more, the word is unknown.
 const BRACE_WORDS_MAX: usize = 64;
@@ -23,7 +26,7 @@ const PROCESS_FILE: &str = "/dev/fd/63";
 
 /// The smallest piece of a word.
 #[derive(Clone, Debug)]
-enum Atom {
+enum WordAtom {
     /// An unquoted character: may glob, split or open a brace.
     Plain(char),
     /// A quoted character: means itself.
@@ -44,12 +47,12 @@ enum Atom {
 
 /// The arguments a word becomes. `written` is the word in the source, for people.
 pub(super) fn arguments(
-    word: &Word,
+    word: &ShellWord,
     written: &str,
-    state: &State,
+    state: &ShellState,
     home: Option<&Path>,
-) -> Vec<Arg> {
-    let unknown = || Arg::Unknown { starts_with: String::new(), written: written.to_owned() };
+) -> Vec<ShellArg> {
+    let unknown = || ShellArg::Unknown { starts_with: String::new(), written: written.to_owned() };
     let mut atoms = Vec::new();
     let mut room = VALUES_BYTES_MAX;
     for part in &word.parts {
@@ -58,7 +61,7 @@ pub(super) fn arguments(
     let Some(words) = brace_words(atoms) else { return vec![unknown()] };
     let mut arguments = Vec::new();
     for atoms in words {
-        fields(&expand_tilde(atoms, Tilde::Argument, state, home), written, &mut arguments);
+        fields(&expand_tilde(atoms, TildeContext::Argument, state, home), written, &mut arguments);
     }
     arguments
 }
@@ -66,28 +69,27 @@ pub(super) fn arguments(
 /// The argument that a word of `export` or `declare` becomes when it is an assignment, which is
 /// neither split nor globbed.
 pub(super) fn declaration(
-    word: &Word,
+    word: &ShellWord,
     written: &str,
-    state: &State,
+    state: &ShellState,
     home: Option<&Path>,
-) -> Option<Arg> {
-    let Some(Part::Text { text, quoted: false }) = word.parts.first() else { return None };
-    let atoms: Vec<Atom> = text.chars().map(Atom::Plain).collect();
+) -> Option<ShellArg> {
+    let Some(WordPart::Text { text, quoted: false }) = word.parts.first() else { return None };
+    let atoms: Vec<WordAtom> = text.chars().map(WordAtom::Plain).collect();
     value_start(&atoms)?;
-    let braces =
-        |part: &Part| matches!(part, Part::Text { text, quoted: false } if text.contains('{'));
+    let braces = |part: &WordPart| matches!(part, WordPart::Text { text, quoted: false } if text.contains('{'));
     let plain = !word.parts.iter().any(braces);
-    plain.then(|| scalar(word, written, Tilde::Argument, state, home))
+    plain.then(|| scalar(word, written, TildeContext::Argument, state, home))
 }
 
 /// The one argument a word becomes where the shell does not split: an assignment, a here-string.
 pub(super) fn scalar(
-    word: &Word,
+    word: &ShellWord,
     written: &str,
-    tilde: Tilde,
-    state: &State,
+    tilde: TildeContext,
+    state: &ShellState,
     home: Option<&Path>,
-) -> Arg {
+) -> ShellArg {
     let mut atoms = Vec::new();
     let mut room = VALUES_BYTES_MAX;
     for part in &word.parts {
@@ -96,98 +98,106 @@ pub(super) fn scalar(
     let mut text = String::new();
     for atom in expand_tilde(atoms, tilde, state, home) {
         match atom {
-            Atom::Plain(char) | Atom::Quoted(char) => text.push(char),
-            Atom::Quotes => {}
-            Atom::Break => text.push(' '),
-            Atom::Split(value) | Atom::Pattern(value) => text.push_str(&value),
-            Atom::Hole | Atom::Holes => {
-                return Arg::Unknown { starts_with: text, written: written.to_owned() };
+            WordAtom::Plain(char) | WordAtom::Quoted(char) => text.push(char),
+            WordAtom::Quotes => {}
+            WordAtom::Break => text.push(' '),
+            WordAtom::Split(value) | WordAtom::Pattern(value) => text.push_str(&value),
+            WordAtom::Hole | WordAtom::Holes => {
+                return ShellArg::Unknown { starts_with: text, written: written.to_owned() };
             }
         }
     }
-    Arg::Known(text)
+    ShellArg::Known(text)
 }
 
 fn push_part(
-    part: &Part,
-    state: &State,
+    part: &WordPart,
+    state: &ShellState,
     home: Option<&Path>,
     room: &mut usize,
-    atoms: &mut Vec<Atom>,
+    atoms: &mut Vec<WordAtom>,
 ) {
     match part {
-        Part::Text { text, quoted: true } => {
-            atoms.push(Atom::Quotes);
-            atoms.extend(text.chars().map(Atom::Quoted));
+        WordPart::Text { text, quoted: true } => {
+            atoms.push(WordAtom::Quotes);
+            atoms.extend(text.chars().map(WordAtom::Quoted));
         }
-        Part::Text { text, quoted: false } => atoms.extend(text.chars().map(Atom::Plain)),
-        Part::Parameter(parameter) => {
+        WordPart::Text { text, quoted: false } => atoms.extend(text.chars().map(WordAtom::Plain)),
+        WordPart::Parameter(parameter) => {
             if let Some(texts) = guessed(parameter, state, home) {
                 return push_guess(&texts, parameter.quoted, room, atoms);
             }
             let value = match parameter.operation {
                 // A subscript picks an element, and none is followed.
-                Operation::Plain if parameter.words.is_empty() => {
+                ParameterOperation::Plain if parameter.words.is_empty() => {
                     lookup(&parameter.name, state, home)
                 }
-                Operation::Length => Value::Number,
-                _ => Value::Unknown,
+                ParameterOperation::Length => VariableValue::Number,
+                _ => VariableValue::Unknown,
             };
             let value = match value {
-                Value::Known(text) if text.len() > *room => Value::Unknown,
+                VariableValue::Known(text) if text.len() > *room => VariableValue::Unknown,
                 value => value,
             };
-            if let Value::Known(text) = &value {
+            if let VariableValue::Known(text) = &value {
                 *room -= text.len();
             }
             if parameter.quoted {
-                atoms.push(Atom::Quotes);
+                atoms.push(WordAtom::Quotes);
             }
             match value {
-                Value::Known(text) if parameter.quoted => {
-                    atoms.extend(text.chars().map(Atom::Quoted));
+                VariableValue::Known(text) if parameter.quoted => {
+                    atoms.extend(text.chars().map(WordAtom::Quoted));
                 }
-                Value::Known(text) => atoms.push(Atom::Split(text)),
-                Value::Pattern(pattern) => atoms.push(Atom::Pattern(pattern)),
-                Value::Number => atoms.push(Atom::Hole),
-                Value::Guess(_) | Value::Unknown if parameter.quoted && !is_list(parameter) => {
-                    atoms.push(Atom::Hole);
+                VariableValue::Known(text) => atoms.push(WordAtom::Split(text)),
+                VariableValue::Pattern(pattern) => atoms.push(WordAtom::Pattern(pattern)),
+                VariableValue::Number => atoms.push(WordAtom::Hole),
+                VariableValue::Guess(_) | VariableValue::Unknown
+                    if parameter.quoted && !is_list(parameter) =>
+                {
+                    atoms.push(WordAtom::Hole);
                 }
-                Value::Guess(_) | Value::Unknown => atoms.push(Atom::Holes),
+                VariableValue::Guess(_) | VariableValue::Unknown => atoms.push(WordAtom::Holes),
             }
         }
-        Part::Command { list, quoted }
+        WordPart::Command { list, quoted }
             if state.is_guessing()
                 && let Some(text) = echoed(list, state, home) =>
         {
             push_guess(&[text], *quoted, room, atoms);
         }
-        Part::Command { quoted: false, .. } => atoms.push(Atom::Holes),
-        Part::Command { .. } | Part::Arithmetic(_) => atoms.push(Atom::Hole),
-        Part::Process { .. } => atoms.extend(PROCESS_FILE.chars().map(Atom::Quoted)),
+        WordPart::Command { quoted: false, .. } => atoms.push(WordAtom::Holes),
+        WordPart::Command { .. } | WordPart::Arithmetic(_) => atoms.push(WordAtom::Hole),
+        WordPart::Process { .. } => atoms.extend(PROCESS_FILE.chars().map(WordAtom::Quoted)),
     }
 }
 
 /// Whether it becomes several words even within quotes.
-pub(super) fn is_list(parameter: &Parameter) -> bool {
-    let all = |word: &Word| {
-        word.parts.iter().any(|part| matches!(part, Part::Text { text, .. } if text.contains('@')))
+pub(super) fn is_list(parameter: &ParameterExpansion) -> bool {
+    let all = |word: &ShellWord| {
+        word.parts
+            .iter()
+            .any(|part| matches!(part, WordPart::Text { text, .. } if text.contains('@')))
     };
     parameter.name == "@"
-        || parameter.operation == Operation::Indirect
+        || parameter.operation == ParameterOperation::Indirect
         || parameter.words.first().is_some_and(all)
-        || (parameter.operation != Operation::Plain && !parameter.words.is_empty())
+        || (parameter.operation != ParameterOperation::Plain && !parameter.words.is_empty())
 }
 
 /// What an expansion becomes if the guesses are right, element by element.
-fn guessed(parameter: &Parameter, state: &State, home: Option<&Path>) -> Option<Vec<String>> {
+fn guessed(
+    parameter: &ParameterExpansion,
+    state: &ShellState,
+    home: Option<&Path>,
+) -> Option<Vec<String>> {
     if !state.is_guessing() {
         return None;
     }
     let element = |list: &[String], at: usize| list.get(at).map(|text| vec![text.clone()]);
     let name = parameter.name.as_str();
     match (parameter.operation, &parameter.words[..]) {
-        (Operation::Plain, []) => match name {
+        (ParameterOperation::Plain, []) => match name {
             "@" | "*" => state.guess("@").map(<[String]>::to_vec),
             "0" => element(state.guess("0")?, 0),
             _ => match name.parse::<usize>() {
@@ -195,35 +205,42 @@ fn guessed(parameter: &Parameter, state: &State, home: Option<&Path>) -> Option<
                 Err(_) => element(state.guess(name)?, 0),
             },
         },
-        (Operation::Plain, [subscript]) => match scalar(subscript, "", Tilde::Never, state, home) {
-            Arg::Known(all) if all == "@" || all == "*" => Some(state.guess(name)?.to_vec()),
-            Arg::Known(at) => element(state.guess(name)?, at.parse().ok()?),
-            _ => None,
-        },
-        (Operation::Default | Operation::Assign | Operation::Alternative, [.., last]) => {
-            match scalar(last, "", Tilde::Argument, state, home) {
-                Arg::Known(text) => Some(vec![text]),
+        (ParameterOperation::Plain, [subscript]) => {
+            match scalar(subscript, "", TildeContext::Never, state, home) {
+                ShellArg::Known(all) if all == "@" || all == "*" => {
+                    Some(state.guess(name)?.to_vec())
+                }
+                ShellArg::Known(at) => element(state.guess(name)?, at.parse().ok()?),
                 _ => None,
             }
         }
+        (
+            ParameterOperation::Default
+            | ParameterOperation::Assign
+            | ParameterOperation::Alternative,
+            [.., last],
+        ) => match scalar(last, "", TildeContext::Argument, state, home) {
+            ShellArg::Known(text) => Some(vec![text]),
+            _ => None,
+        },
         _ => None,
     }
 }
 
-fn push_guess(texts: &[String], quoted: bool, room: &mut usize, atoms: &mut Vec<Atom>) {
+fn push_guess(texts: &[String], quoted: bool, room: &mut usize, atoms: &mut Vec<WordAtom>) {
     for (at, text) in texts.iter().enumerate() {
         if at > 0 {
-            atoms.push(Atom::Break);
+            atoms.push(WordAtom::Break);
         }
         match room.checked_sub(text.len()) {
-            None => atoms.push(Atom::Holes),
+            None => atoms.push(WordAtom::Holes),
             Some(left) => {
                 *room = left;
                 if quoted {
-                    atoms.push(Atom::Quotes);
-                    atoms.extend(text.chars().map(Atom::Quoted));
+                    atoms.push(WordAtom::Quotes);
+                    atoms.extend(text.chars().map(WordAtom::Quoted));
                 } else {
-                    atoms.push(Atom::Split(text.clone()));
+                    atoms.push(WordAtom::Split(text.clone()));
                 }
             }
         }
@@ -231,9 +248,10 @@ fn push_guess(texts: &[String], quoted: bool, room: &mut usize, atoms: &mut Vec<
 }
 
 /// What `echo` and `printf` print, when that is all that runs.
-fn echoed(list: &List, state: &State, home: Option<&Path>) -> Option<String> {
+fn echoed(list: &CommandList, state: &ShellState, home: Option<&Path>) -> Option<String> {
     let [item] = &list.items[..] else { return None };
-    let [Command { kind: CommandKind::Simple(simple), .. }] = &item.pipeline.commands[..] else {
+    let [ShellCommand { kind: ShellCommandKind::Simple(simple), .. }] = &item.pipeline.commands[..]
+    else {
         return None;
     };
     let words: Option<Vec<String>> = simple
@@ -249,35 +267,36 @@ fn echoed(list: &List, state: &State, home: Option<&Path>) -> Option<String> {
     prints.then(|| text.collect::<Vec<_>>().join(" "))
 }
 
-fn lookup(name: &str, state: &State, home: Option<&Path>) -> Value {
-    use super::analysis::Folders;
+fn lookup(name: &str, state: &ShellState, home: Option<&Path>) -> VariableValue {
+    use super::analysis::WorkingFolders;
     if let Some(value) = state.variable(name) {
         return value.clone();
     }
     if matches!(name, "#" | "?" | "$" | "!") {
-        return Value::Number;
+        return VariableValue::Number;
     }
     let path = match (name, &state.folders) {
         ("HOME", _) => home,
-        ("PWD", Folders::OneOf(folders)) if folders.len() == 1 => {
+        ("PWD", WorkingFolders::OneOf(folders)) if folders.len() == 1 => {
             folders.first().map(std::path::PathBuf::as_path)
         }
         _ => None,
     };
-    path.and_then(Path::to_str).map_or(Value::Unknown, |path| Value::Known(path.to_owned()))
+    path.and_then(Path::to_str)
+        .map_or(VariableValue::Unknown, |path| VariableValue::Known(path.to_owned()))
 }
 
 /// `{a,b}` and `{1..3}`: the words they become, or `None` when there are too many.
-fn brace_words(atoms: Vec<Atom>) -> Option<Vec<Vec<Atom>>> {
-    let has_brace = atoms.iter().any(|atom| matches!(atom, Atom::Plain('{')));
+fn brace_words(atoms: Vec<WordAtom>) -> Option<Vec<Vec<WordAtom>>> {
+    let has_brace = atoms.iter().any(|atom| matches!(atom, WordAtom::Plain('{')));
     if !has_brace {
         return Some(vec![atoms]);
     }
     if atoms.len() > BRACE_ATOMS_MAX {
         return None;
     }
-    let mut done: Vec<Vec<Atom>> = Vec::new();
-    let mut open: Vec<Vec<Atom>> = vec![atoms];
+    let mut done: Vec<Vec<WordAtom>> = Vec::new();
+    let mut open: Vec<Vec<WordAtom>> = vec![atoms];
     // Each round expands the first brace of one word; the results are looked at again.
     for _ in 0..BRACE_WORDS_MAX * 8 {
         let Some(word) = open.pop() else {
@@ -300,28 +319,30 @@ fn brace_words(atoms: Vec<Atom>) -> Option<Vec<Vec<Atom>>> {
     None
 }
 
-struct Brace {
+struct BraceExpansion {
     start: usize,
     end: usize,
-    choices: Vec<Vec<Atom>>,
+    choices: Vec<Vec<WordAtom>>,
 }
 
 /// The first brace that expands; the outer `None` when it is too large.
 #[expect(clippy::option_option, reason = "too large and none at all are different answers")]
-fn first_brace(word: &[Atom]) -> Option<Option<Brace>> {
+fn first_brace(word: &[WordAtom]) -> Option<Option<BraceExpansion>> {
     // One pass finds what belongs together: looking for the end of each would take a long time
     // where there are many.
-    let mut open: Vec<Found> = Vec::new();
-    let mut found: Vec<Found> = Vec::new();
+    let mut open: Vec<BracePair> = Vec::new();
+    let mut found: Vec<BracePair> = Vec::new();
     let mut after_dot = false;
     for (at, atom) in word.iter().enumerate() {
-        let dot = matches!(atom, Atom::Plain('.'));
+        let dot = matches!(atom, WordAtom::Plain('.'));
         match atom {
-            Atom::Plain('{') => {
-                open.push(Found { start: at, end: at, commas: Vec::new(), dots: false })
+            WordAtom::Plain('{') => {
+                open.push(BracePair { start: at, end: at, commas: Vec::new(), dots: false })
             }
-            Atom::Plain('}') => found.extend(open.pop().map(|brace| Found { end: at, ..brace })),
-            Atom::Plain(',') => {
+            WordAtom::Plain('}') => {
+                found.extend(open.pop().map(|brace| BracePair { end: at, ..brace }))
+            }
+            WordAtom::Plain(',') => {
                 open.iter_mut().next_back().into_iter().for_each(|brace| brace.commas.push(at))
             }
             _ if dot && after_dot => {
@@ -333,7 +354,7 @@ fn first_brace(word: &[Atom]) -> Option<Option<Brace>> {
     }
     found.retain(|brace| !brace.commas.is_empty() || brace.dots);
     found.sort_by_key(|brace| brace.start);
-    for Found { start, end, commas, .. } in found {
+    for BracePair { start, end, commas, .. } in found {
         if !commas.is_empty() {
             let ends: Vec<usize> =
                 std::iter::once(start).chain(commas).chain(std::iter::once(end)).collect();
@@ -341,7 +362,7 @@ fn first_brace(word: &[Atom]) -> Option<Option<Brace>> {
                 .windows(2)
                 .filter_map(|pair| Some(word.get(pair.first()? + 1..*pair.last()?)?.to_vec()))
                 .collect();
-            return Some(Some(Brace { start, end: end + 1, choices }));
+            return Some(Some(BraceExpansion { start, end: end + 1, choices }));
         }
         let inner = word.get(start + 1..end).unwrap_or_default();
         if inner.len() > RANGE_CHARS_MAX {
@@ -349,19 +370,19 @@ fn first_brace(word: &[Atom]) -> Option<Option<Brace>> {
         }
         let range: Option<String> = inner
             .iter()
-            .map(|atom| if let Atom::Plain(char) = atom { Some(*char) } else { None })
+            .map(|atom| if let WordAtom::Plain(char) = atom { Some(*char) } else { None })
             .collect();
         if let Some(range) = range
             && let Some(choices) = range_words(&range)?
         {
-            return Some(Some(Brace { start, end: end + 1, choices }));
+            return Some(Some(BraceExpansion { start, end: end + 1, choices }));
         }
     }
     Some(None)
 }
 
 /// A pair of braces, and what stands between them and not between others within.
-struct Found {
+struct BracePair {
     start: usize,
     end: usize,
     commas: Vec<usize>,
@@ -371,7 +392,7 @@ struct Found {
 
 /// `1..3`, `a..e`: the texts; the outer `None` when there are too many.
 #[expect(clippy::option_option, reason = "too many and none at all are different answers")]
-fn range_words(range: &str) -> Option<Option<Vec<Vec<Atom>>>> {
+fn range_words(range: &str) -> Option<Option<Vec<Vec<WordAtom>>>> {
     let mut ends = range.split("..");
     let (Some(first), Some(last), None) = (ends.next(), ends.next(), ends.next()) else {
         // With a step: seldom enough to be left unknown.
@@ -406,12 +427,12 @@ fn range_words(range: &str) -> Option<Option<Vec<Vec<Atom>>>> {
             }
         }
     };
-    Some(Some(texts.iter().map(|text| text.chars().map(Atom::Plain).collect()).collect()))
+    Some(Some(texts.iter().map(|text| text.chars().map(WordAtom::Plain).collect()).collect()))
 }
 
 /// Where a `~` means a folder.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Tilde {
+pub(super) enum TildeContext {
     /// Nowhere.
     Never,
     /// At the start of the word, and in what looks like an assignment.
@@ -421,14 +442,19 @@ pub(super) enum Tilde {
 }
 
 /// `~` and `~/…` where they mean the home folder, and `~+` for the one the shell is in.
-fn expand_tilde(atoms: Vec<Atom>, tilde: Tilde, state: &State, home: Option<&Path>) -> Vec<Atom> {
-    if !atoms.iter().any(|atom| matches!(atom, Atom::Plain('~'))) {
+fn expand_tilde(
+    atoms: Vec<WordAtom>,
+    tilde: TildeContext,
+    state: &ShellState,
+    home: Option<&Path>,
+) -> Vec<WordAtom> {
+    if !atoms.iter().any(|atom| matches!(atom, WordAtom::Plain('~'))) {
         return atoms;
     }
     let value_at = match tilde {
-        Tilde::Argument => value_start(&atoms),
-        Tilde::Assigned => Some(0),
-        Tilde::Never => return atoms,
+        TildeContext::Argument => value_start(&atoms),
+        TildeContext::Assigned => Some(0),
+        TildeContext::Never => return atoms,
     };
     let mut expanded = Vec::new();
     let mut atoms = atoms.into_iter().enumerate().peekable();
@@ -438,10 +464,10 @@ fn expand_tilde(atoms: Vec<Atom>, tilde: Tilde, state: &State, home: Option<&Pat
         let starts =
             at == 0 || (in_value && value_at == Some(at)) || (in_value && before == Some(':'));
         let after_equals = before == Some('=');
-        before = if let Atom::Plain(char) = atom { Some(char) } else { None };
+        before = if let WordAtom::Plain(char) = atom { Some(char) } else { None };
         if before == Some('~') && after_equals && !starts {
             // `--file=~/x`: bash leaves it, other shells and settings do not.
-            expanded.push(Atom::Hole);
+            expanded.push(WordAtom::Hole);
             continue;
         }
         if !(starts && before == Some('~')) {
@@ -450,11 +476,13 @@ fn expand_tilde(atoms: Vec<Atom>, tilde: Tilde, state: &State, home: Option<&Pat
         }
         let mut name = Some(String::new());
         while let Some((_, next)) = atoms.peek() {
-            if matches!(next, Atom::Plain('/')) || (in_value && matches!(next, Atom::Plain(':'))) {
+            if matches!(next, WordAtom::Plain('/'))
+                || (in_value && matches!(next, WordAtom::Plain(':')))
+            {
                 break;
             }
             match (&mut name, next) {
-                (Some(name), Atom::Plain(char)) => name.push(*char),
+                (Some(name), WordAtom::Plain(char)) => name.push(*char),
                 _ => name = None,
             }
             atoms.next();
@@ -462,27 +490,27 @@ fn expand_tilde(atoms: Vec<Atom>, tilde: Tilde, state: &State, home: Option<&Pat
         let folder = match name.as_deref() {
             Some("") => home.and_then(Path::to_str).map(str::to_owned),
             Some("+") => match lookup("PWD", state, home) {
-                Value::Known(folder) => Some(folder),
+                VariableValue::Known(folder) => Some(folder),
                 _ => None,
             },
             // `~user`, `~-`.
             _ => None,
         };
         match folder {
-            Some(folder) => expanded.extend(folder.chars().map(Atom::Quoted)),
+            Some(folder) => expanded.extend(folder.chars().map(WordAtom::Quoted)),
             // Or nobody said where it is.
-            None => expanded.push(Atom::Hole),
+            None => expanded.push(WordAtom::Hole),
         }
     }
     expanded
 }
 
 /// Where the value starts in a word such as `NAME=value`.
-fn value_start(atoms: &[Atom]) -> Option<usize> {
-    let equals = atoms.iter().position(|atom| matches!(atom, Atom::Plain('=')))?;
+fn value_start(atoms: &[WordAtom]) -> Option<usize> {
+    let equals = atoms.iter().position(|atom| matches!(atom, WordAtom::Plain('=')))?;
     let name = atoms.get(..equals)?;
     let is_name = name.iter().enumerate().all(|(at, atom)| match atom {
-        Atom::Plain(char) => {
+        WordAtom::Plain(char) => {
             *char == '_'
                 || char.is_ascii_alphabetic()
                 || (at > 0 && (char.is_ascii_digit() || "+[]".contains(*char)))
@@ -493,23 +521,23 @@ fn value_start(atoms: &[Atom]) -> Option<usize> {
 }
 
 /// Splits what was expanded outside quotes and says what each field is.
-fn fields(atoms: &[Atom], written: &str, arguments: &mut Vec<Arg>) {
-    let mut field = Field::default();
+fn fields(atoms: &[WordAtom], written: &str, arguments: &mut Vec<ShellArg>) {
+    let mut field = SplitField::default();
     for atom in atoms {
         match atom {
-            Atom::Plain(char) => field.push(*char, false),
-            Atom::Quoted(char) => field.push(*char, true),
-            Atom::Quotes => field.exists = true,
-            Atom::Break => field.end(written, arguments),
-            Atom::Hole => field.open(),
-            Atom::Holes => field.open_to_more(),
-            Atom::Pattern(pattern) => {
+            WordAtom::Plain(char) => field.push(*char, false),
+            WordAtom::Quoted(char) => field.push(*char, true),
+            WordAtom::Quotes => field.exists = true,
+            WordAtom::Break => field.end(written, arguments),
+            WordAtom::Hole => field.open(),
+            WordAtom::Holes => field.open_to_more(),
+            WordAtom::Pattern(pattern) => {
                 field.exists = true;
                 field.globs = true;
                 field.text.push_str(pattern);
                 field.pattern.push_str(pattern);
             }
-            Atom::Split(value) => {
+            WordAtom::Split(value) => {
                 for char in value.chars() {
                     if matches!(char, ' ' | '\t' | '\n') {
                         field.end(written, arguments);
@@ -524,7 +552,7 @@ fn fields(atoms: &[Atom], written: &str, arguments: &mut Vec<Arg>) {
 }
 
 #[derive(Default)]
-struct Field {
+struct SplitField {
     /// What it certainly starts with.
     text: String,
     /// The same with quoted special characters escaped.
@@ -538,7 +566,7 @@ struct Field {
     more: bool,
 }
 
-impl Field {
+impl SplitField {
     fn push(&mut self, char: char, quoted: bool) {
         self.exists = true;
         if self.unknown {
@@ -565,14 +593,17 @@ impl Field {
         self.more = true;
     }
 
-    fn end(&mut self, written: &str, arguments: &mut Vec<Arg>) {
+    fn end(&mut self, written: &str, arguments: &mut Vec<ShellArg>) {
         let field = std::mem::take(self);
         if !field.exists {
             return;
         }
         if !field.unknown {
-            let whole =
-                if field.globs { Arg::Pattern(field.pattern) } else { Arg::Known(field.text) };
+            let whole = if field.globs {
+                ShellArg::Pattern(field.pattern)
+            } else {
+                ShellArg::Known(field.text)
+            };
             arguments.push(whole);
             return;
         }
@@ -580,10 +611,11 @@ impl Field {
         let certain = field.text.find(['*', '?', '[']).unwrap_or(field.text.len());
         let starts_with = field.text[..certain].to_owned();
         let more = field.more && !starts_with.is_empty();
-        arguments.push(Arg::Unknown { starts_with, written: written.to_owned() });
+        arguments.push(ShellArg::Unknown { starts_with, written: written.to_owned() });
         if more {
             // `a$x` may become `a` and `-rf`: nothing is known of the words after the first.
-            arguments.push(Arg::Unknown { starts_with: String::new(), written: String::new() });
+            arguments
+                .push(ShellArg::Unknown { starts_with: String::new(), written: String::new() });
         }
     }
 }

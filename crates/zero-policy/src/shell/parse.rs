@@ -15,40 +15,40 @@ mod backtick;
 mod command;
 mod compound;
 mod conditional;
-mod dollar;
+mod dollar_expansion;
 mod heredoc;
 mod list;
 mod reader;
 mod redirect;
-mod simple;
+mod simple_command;
 mod word;
 
-use super::ast::List;
-use reader::Reader;
+use super::ast::CommandList;
+use reader::ScriptReader;
 
 /// How deep constructs may be nested, all kinds together. People stay below ten.
 const DEPTH_MAX: usize = 100;
 
 /// What was read of a script.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Parsed {
+pub struct ParsedScript {
     /// The commands; with an error, those up to it, and the finished parts of the one it is in.
-    pub list: List,
+    pub list: CommandList,
     /// The first thing that could not be read.
-    pub error: Option<SyntaxError>,
+    pub error: Option<ShellSyntaxError>,
 }
 
 /// Why a script could not be read to its end.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
-pub struct SyntaxError {
+pub struct ShellSyntaxError {
     /// What is wrong.
     pub message: String,
     /// The byte it was found at.
     pub at: usize,
 }
 
-impl SyntaxError {
+impl ShellSyntaxError {
     /// Whether the script is nested deeper than anybody looks; then nothing is known of the rest.
     pub fn is_too_deep(&self) -> bool {
         self.message == reader::TOO_DEEP
@@ -56,14 +56,14 @@ impl SyntaxError {
 }
 
 /// Reads a script as `bash -c` would: no aliases, no history, no `extglob`.
-pub fn parse(source: &str) -> Parsed {
+pub fn parse(source: &str) -> ParsedScript {
     // No argument of a process holds a NUL, and bash drops them from files: nothing to rely on.
     let text = source.split('\0').next().unwrap_or_default();
-    let (list, mut error) = Reader::new(text).script();
+    let (list, mut error) = ScriptReader::new(text).script();
     if text.len() < source.len() && error.is_none() {
-        error = Some(SyntaxError { message: "a NUL byte".to_owned(), at: text.len() });
+        error = Some(ShellSyntaxError { message: "a NUL byte".to_owned(), at: text.len() });
     }
-    Parsed { list, error }
+    ParsedScript { list, error }
 }
 
 #[cfg(test)]

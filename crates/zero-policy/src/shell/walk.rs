@@ -2,30 +2,36 @@
 //!
 //! The walk follows the shell: a subshell forgets what it changed, `&&` goes on where the command
 //! before it succeeded, a loop's body may have run before. Where two ways meet, both are kept. What
-//! cannot be followed becomes a [`Doubt`], so that silence always means "seen and understood".
+//! cannot be followed becomes a [`Uncertainty`], so that silence always means "seen and understood".
 
-mod assign;
+mod arithmetic;
+mod assignments;
 mod builtins;
-mod changes;
 mod compound;
-mod dialect;
-mod names;
-mod numbers;
-mod pipes;
-mod runs;
-mod setters;
+mod invocations;
+mod pipelines;
+mod printed_names;
+mod shell_dialect;
+mod state_changes;
+mod variable_setters;
 mod words;
 
 use std::collections::HashSet;
 use std::path::Path;
 
-use super::analysis::{Analysis, Doubt, DoubtKind, FileUse, Folders, Node, NodeKind};
-use super::arg::Arg;
-use super::ast::{Command, Item, Joint, List, Redirect, RedirectKind, Simple, Span};
-use super::state::{State, Value};
-use crate::program::Access;
-use assign::guess_of;
-use dialect::Dialect;
+use super::analysis::{
+    AnalysisNode, AnalysisNodeKind, FileUse, ScriptAnalysis, Uncertainty, UncertaintyKind,
+    WorkingFolders,
+};
+use super::arg::ShellArg;
+use super::ast::{
+    CommandList, ListItem, ListOperator, Redirection, RedirectionKind, ShellCommand, SimpleCommand,
+    SourceSpan,
+};
+use super::shell_state::{ShellState, VariableValue};
+use crate::program::FileAccess;
+use assignments::guess_of;
+use shell_dialect::ShellDialect;
 use words::{calculated_words, may_vanish};
 
 /// Levels of commands within commands that are followed: groups, substitutions, wrappers, inner
@@ -52,10 +58,10 @@ const LABEL_CHARS_MAX: usize = 240;
 const TOO_MUCH: &str = "the commands in it are too many to be judged";
 
 /// Follows a script that runs in `folder`.
-pub fn script(text: &str, folder: &Path, home: Option<&Path>) -> Analysis {
-    let mut walker = Walker::new(home);
-    let mut state = State::new(folder);
-    let here = Here { parent: None, span: None };
+pub fn script(text: &str, folder: &Path, home: Option<&Path>) -> ScriptAnalysis {
+    let mut walker = ScriptWalker::new(home);
+    let mut state = ShellState::new(folder);
+    let here = NodeContext { parent: None, span: None };
     walker.text(text, None, here, &mut state);
     walker.traps(&state);
     if state.is_exhausted() {
@@ -65,26 +71,26 @@ pub fn script(text: &str, folder: &Path, home: Option<&Path>) -> Analysis {
 }
 
 /// Follows a program that is run without a shell.
-pub(crate) fn program(argv: &[String], folder: &Path, home: Option<&Path>) -> Analysis {
-    let mut walker = Walker::new(home);
-    let state = State::new(folder);
-    let argv: Vec<Arg> = argv.iter().map(Arg::known).collect();
-    let here = Here { parent: None, span: Some(Span::default()) };
-    walker.invoke(argv, false, &state, here, &Input::Nothing);
+pub(crate) fn program(argv: &[String], folder: &Path, home: Option<&Path>) -> ScriptAnalysis {
+    let mut walker = ScriptWalker::new(home);
+    let state = ShellState::new(folder);
+    let argv: Vec<ShellArg> = argv.iter().map(ShellArg::known).collect();
+    let here = NodeContext { parent: None, span: Some(SourceSpan::default()) };
+    walker.invoke(argv, false, &state, here, &StdinSource::Nothing);
     walker.traps(&state);
     walker.analysis
 }
 
 /// Where in the result something goes.
 #[derive(Clone, Copy, Debug)]
-struct Here {
+struct NodeContext {
     /// The node it hangs from.
     parent: Option<usize>,
     /// The place of everything inside an inner text; `None` in the text that was given.
-    span: Option<Span>,
+    span: Option<SourceSpan>,
 }
 
-impl Here {
+impl NodeContext {
     fn below(self, parent: usize) -> Self {
         Self { parent: Some(parent), ..self }
     }
@@ -92,27 +98,27 @@ impl Here {
 
 /// What a command reads from its standard input.
 #[derive(Clone, Debug)]
-enum Input {
+enum StdinSource {
     /// Nothing that the script says.
     Nothing,
     /// These texts, and no others.
-    Texts(Vec<Arg>),
+    Texts(Vec<ShellArg>),
     /// What other commands of the pipeline print.
-    Piped(Piped),
+    Piped(PipedOutput),
 }
 
 /// What the commands of a pipeline print, as far as it is known.
 #[derive(Clone, Debug, Default)]
-struct Piped {
+struct PipedOutput {
     /// Texts that are among it.
-    texts: Vec<Arg>,
+    texts: Vec<ShellArg>,
     /// When it is nothing but names of files: the folders they lie in.
-    names: Option<Vec<Arg>>,
+    names: Option<Vec<ShellArg>>,
 }
 
-struct Walker<'a> {
+struct ScriptWalker<'a> {
     home: Option<&'a Path>,
-    analysis: Analysis,
+    analysis: ScriptAnalysis,
     depth: usize,
     /// Bytes of inner scripts that were read.
     inner_bytes: usize,
@@ -121,15 +127,15 @@ struct Walker<'a> {
     /// Words of commands that were looked at.
     words: usize,
     /// What `trap` is to run later, which may be anywhere the shell goes.
-    trapped: Vec<Trap>,
+    trapped: Vec<TrapHandler>,
     /// Whether some shell has gone elsewhere.
     moved: bool,
     /// The shell that reads what is followed.
-    dialect: Dialect,
+    dialect: ShellDialect,
     /// The text being followed, for showing words as they are written.
     source: &'a str,
     /// Arguments of the current command that are names of files, and the folders they lie in.
-    listed: Vec<(Arg, Vec<Arg>)>,
+    listed: Vec<(ShellArg, Vec<ShellArg>)>,
     /// Names that are functions somewhere, so that they may not mean the program.
     functions: HashSet<String>,
     /// Names that functions and traps call and that were no functions then.
@@ -142,25 +148,25 @@ struct Walker<'a> {
 
 /// A text that a shell runs later.
 #[derive(Clone, Debug)]
-struct Trap {
-    text: Arg,
-    here: Here,
-    state: State,
-    dialect: Dialect,
+struct TrapHandler {
+    text: ShellArg,
+    here: NodeContext,
+    state: ShellState,
+    dialect: ShellDialect,
 }
 
 /// How the shell goes on after something that may fail.
-struct After {
-    succeeded: State,
-    failed: State,
+struct ExitStates {
+    succeeded: ShellState,
+    failed: ShellState,
 }
 
-impl After {
-    fn either(state: State) -> Self {
+impl ExitStates {
+    fn either(state: ShellState) -> Self {
         Self { failed: state.clone(), succeeded: state }
     }
 
-    fn joined(self) -> State {
+    fn joined(self) -> ShellState {
         // When both are the same, only one is left, and what it holds can be changed in place.
         if self.succeeded.is_same(&self.failed) {
             return self.succeeded;
@@ -169,18 +175,18 @@ impl After {
     }
 }
 
-impl<'a> Walker<'a> {
+impl<'a> ScriptWalker<'a> {
     fn new(home: Option<&'a Path>) -> Self {
         Self {
             home,
-            analysis: Analysis::default(),
+            analysis: ScriptAnalysis::default(),
             depth: 0,
             inner_bytes: 0,
             scripts: 0,
             words: 0,
             trapped: Vec::new(),
             moved: false,
-            dialect: Dialect::Bash,
+            dialect: ShellDialect::Bash,
             source: "",
             listed: Vec::new(),
             functions: HashSet::new(),
@@ -190,8 +196,8 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// Follows a text as the shell would, in `state`.
-    fn text(&mut self, text: &str, label: Option<&str>, here: Here, state: &mut State) {
+    /// Follows a text as the shell would, in `shell_state`.
+    fn text(&mut self, text: &str, label: Option<&str>, here: NodeContext, state: &mut ShellState) {
         self.inner_bytes += text.len();
         self.scripts += 1;
         let much = self.inner_bytes > INNER_BYTES_MAX || self.scripts > SCRIPTS_MAX;
@@ -202,11 +208,16 @@ impl<'a> Walker<'a> {
         self.check_dialect(text, here);
         let parsed = super::parse(text);
         let here = match label {
-            Some(label) => here.below(self.node(here, Span::default(), label, NodeKind::Structure)),
+            Some(label) => here.below(self.node(
+                here,
+                SourceSpan::default(),
+                label,
+                AnalysisNodeKind::Structure,
+            )),
             None => here,
         };
         // The walker borrows the text for as long as it follows it; inner texts live shorter.
-        let mut inner = Walker {
+        let mut inner = ScriptWalker {
             home: self.home,
             analysis: std::mem::take(&mut self.analysis),
             depth: self.depth,
@@ -224,7 +235,7 @@ impl<'a> Walker<'a> {
             in_body: self.in_body,
         };
         // All of them beforehand: a function may be called before the line that defines another.
-        inner.functions.extend(names::functions_in(text).map(str::to_owned));
+        inner.functions.extend(printed_names::functions_in(text).map(str::to_owned));
         let after = inner.list(&parsed.list, here, state.clone());
         *state = after.joined();
         if let Some(error) = parsed.error {
@@ -243,22 +254,28 @@ impl<'a> Walker<'a> {
 
     /// Follows what was trapped: it runs at the end or at any time, with whatever the variables hold
     /// then, wherever the shell is.
-    fn traps(&mut self, state: &State) {
+    fn traps(&mut self, state: &ShellState) {
         let mut next = 0;
         // A trap may set another one.
-        while let Some(Trap { text, here, state: set, dialect }) = self.trapped.get(next).cloned() {
+        while let Some(TrapHandler { text, here, state: set, dialect }) =
+            self.trapped.get(next).cloned()
+        {
             self.dialect = dialect;
             let mut at = set.without_variables();
-            at.folders = if self.moved { Folders::Unknown } else { state.folders.clone() };
+            at.folders = if self.moved { WorkingFolders::Unknown } else { state.folders.clone() };
             self.script(&text, here, &mut at);
             next += 1;
         }
     }
 
-    fn unparsed(&mut self, text: &str, error: &super::SyntaxError, here: Here) {
-        let kind = if error.is_too_deep() { DoubtKind::Unbounded } else { DoubtKind::Unresolved };
+    fn unparsed(&mut self, text: &str, error: &super::ShellSyntaxError, here: NodeContext) {
+        let kind = if error.is_too_deep() {
+            UncertaintyKind::Unbounded
+        } else {
+            UncertaintyKind::Unresolved
+        };
         let at = error.at.min(text.len());
-        self.doubt(here, Span { start: at, end: text.len() }, kind, error.to_string());
+        self.doubt(here, SourceSpan { start: at, end: text.len() }, kind, error.to_string());
         // From the error's line on: what stands before it was parsed, and is judged as such.
         let from = text.get(..at).and_then(|before| before.rfind('\n')).map_or(0, |at| at + 1);
         let rest = text.get(from..).unwrap_or(text);
@@ -267,44 +284,50 @@ impl<'a> Walker<'a> {
         unparsed.push('\n');
     }
 
-    fn list(&mut self, list: &List, here: Here, state: State) -> After {
-        let mut after = After::either(state);
+    fn list(&mut self, list: &CommandList, here: NodeContext, state: ShellState) -> ExitStates {
+        let mut after = ExitStates::either(state);
         // The shell's own state while a list such as `a && b &` is followed, which runs in another.
-        let mut own: Option<State> = None;
+        let mut own: Option<ShellState> = None;
         for item in &list.items {
             after = match item.joint {
-                Joint::Then => {
+                ListOperator::Then => {
                     let before = own.take().unwrap_or_else(|| after.joined());
                     own = item.background.then(|| before.clone());
                     self.item(item, here, before)
                 }
-                Joint::And => {
+                ListOperator::And => {
                     let now = self.item(item, here, after.succeeded);
-                    After { failed: after.failed.or(&now.failed), succeeded: now.succeeded }
+                    ExitStates { failed: after.failed.or(&now.failed), succeeded: now.succeeded }
                 }
-                Joint::Or => {
+                ListOperator::Or => {
                     let now = self.item(item, here, after.failed);
-                    After { succeeded: after.succeeded.or(&now.succeeded), failed: now.failed }
+                    ExitStates { succeeded: after.succeeded.or(&now.succeeded), failed: now.failed }
                 }
             };
         }
-        own.map_or(after, After::either)
+        own.map_or(after, ExitStates::either)
     }
 
-    fn item(&mut self, item: &Item, here: Here, state: State) -> After {
+    fn item(&mut self, item: &ListItem, here: NodeContext, state: ShellState) -> ExitStates {
         let after = self.pipeline(&item.pipeline, here, state);
         // `!` turns it round, and may stand there twice.
-        if item.pipeline.negated { After::either(after.joined()) } else { after }
+        if item.pipeline.negated { ExitStates::either(after.joined()) } else { after }
     }
 
-    fn command(&mut self, command: &Command, here: Here, state: State, input: Input) -> After {
+    fn command(
+        &mut self,
+        command: &ShellCommand,
+        here: NodeContext,
+        state: ShellState,
+        input: StdinSource,
+    ) -> ExitStates {
         self.depth += 1;
         let after = if self.depth > DEPTH_MAX {
             self.too_deep(here, command.span);
-            After::either(state)
+            ExitStates::either(state)
         } else if self.analysis.nodes.len() > NODES_MAX {
             self.too_much(here);
-            After::either(state)
+            ExitStates::either(state)
         } else {
             self.command_within(command, here, state, input)
         };
@@ -312,43 +335,48 @@ impl<'a> Walker<'a> {
         after
     }
 
-    fn too_deep(&mut self, here: Here, span: Span) {
+    fn too_deep(&mut self, here: NodeContext, span: SourceSpan) {
         let reason = format!("commands are nested more than {DEPTH_MAX} levels deep");
-        self.doubt(here, span, DoubtKind::Unbounded, reason);
+        self.doubt(here, span, UncertaintyKind::Unbounded, reason);
     }
 
-    fn too_much(&mut self, here: Here) {
+    fn too_much(&mut self, here: NodeContext) {
         let already = self.analysis.nodes.last().is_some_and(|node| node.label == TOO_MUCH);
         if !already {
-            self.doubt(here, Span::default(), DoubtKind::Unbounded, TOO_MUCH.to_owned());
+            self.doubt(
+                here,
+                SourceSpan::default(),
+                UncertaintyKind::Unbounded,
+                TOO_MUCH.to_owned(),
+            );
         }
     }
 
     /// Opens what the redirections name; the input they give, if they give one.
     fn redirects(
         &mut self,
-        redirects: &[Redirect],
-        here: Here,
-        state: &mut State,
-    ) -> Option<Input> {
+        redirects: &[Redirection],
+        here: NodeContext,
+        state: &mut ShellState,
+    ) -> Option<StdinSource> {
         let mut input = None;
         for redirect in redirects {
             let span = redirect.span;
             if let Some(name) = &redirect.variable {
                 self.assigned(name, span, here);
-                state.set(name, Value::Number);
+                state.set(name, VariableValue::Number);
             }
-            let accesses: &[Access] = match redirect.kind {
-                RedirectKind::Read => &[Access::Read],
-                RedirectKind::Write => &[Access::Write],
-                RedirectKind::ReadWrite => &[Access::Read, Access::Write],
-                RedirectKind::Duplicate => {
+            let accesses: &[FileAccess] = match redirect.kind {
+                RedirectionKind::Read => &[FileAccess::Read],
+                RedirectionKind::Write => &[FileAccess::Write],
+                RedirectionKind::ReadWrite => &[FileAccess::Read, FileAccess::Write],
+                RedirectionKind::Duplicate => {
                     self.word(&redirect.target, here, state);
                     continue;
                 }
-                RedirectKind::HereDocument | RedirectKind::HereString => {
+                RedirectionKind::HereDocument | RedirectionKind::HereString => {
                     self.parts(&redirect.target, here, state);
-                    input = Some(Input::Texts(vec![self.input_text(redirect, state)]));
+                    input = Some(StdinSource::Texts(vec![self.input_text(redirect, state)]));
                     continue;
                 }
             };
@@ -360,8 +388,8 @@ impl<'a> Walker<'a> {
                     self.file(*access, &path, false, true, state, here, span);
                 }
             }
-            if redirect.kind != RedirectKind::Write {
-                input = Some(Input::Piped(Piped::default()));
+            if redirect.kind != RedirectionKind::Write {
+                input = Some(StdinSource::Piped(PipedOutput::default()));
             }
         }
         input
@@ -369,12 +397,12 @@ impl<'a> Walker<'a> {
 
     fn simple(
         &mut self,
-        simple: &Simple,
-        span: Span,
-        here: Here,
-        mut state: State,
-        input: &Input,
-    ) -> After {
+        simple: &SimpleCommand,
+        span: SourceSpan,
+        here: NodeContext,
+        mut state: ShellState,
+        input: &StdinSource,
+    ) -> ExitStates {
         let mut argv = Vec::new();
         // How many words at the start may turn out to be none.
         let mut vanishing = 0;
@@ -394,7 +422,7 @@ impl<'a> Walker<'a> {
         }
         let guess = self.guess(&simple.words, &argv, declares, &state);
         // `IFS= read` says how this one `read` splits its line, and is forgotten after it.
-        let reads = argv.first().and_then(Arg::as_known) == Some("read")
+        let reads = argv.first().and_then(ShellArg::as_known) == Some("read")
             && state.function("read").is_none();
         for assignment in &simple.assignments {
             self.assign(assignment, argv.is_empty(), here, &mut state);
@@ -403,9 +431,9 @@ impl<'a> Walker<'a> {
             }
         }
         if argv.is_empty() {
-            return After::either(state);
+            return ExitStates::either(state);
         }
-        let here = Here { span: here.span.or(Some(span)), ..here };
+        let here = NodeContext { span: here.span.or(Some(span)), ..here };
         // What is only guessed is no reason to allow anything, but reason enough to deny it.
         if let Some(guess) = guess {
             self.invoke(guess, false, &state, here, input);
@@ -423,51 +451,63 @@ impl<'a> Walker<'a> {
     #[expect(clippy::too_many_arguments, reason = "all that is known of a file that is touched")]
     fn file(
         &mut self,
-        access: Access,
-        path: &Arg,
+        access: FileAccess,
+        path: &ShellArg,
         recursive: bool,
         redirected: bool,
-        state: &State,
-        here: Here,
-        span: Span,
+        state: &ShellState,
+        here: NodeContext,
+        span: SourceSpan,
     ) {
         if redirected && let Some(address) = path.as_known().and_then(socket_address) {
             let label = format!("connect to {address}");
-            self.node(here, span, &label, NodeKind::Host(Arg::known(address)));
+            self.node(here, span, &label, AnalysisNodeKind::Host(ShellArg::known(address)));
             return;
         }
         let verb = match access {
-            Access::Read => "read",
-            Access::Write => "write",
-            Access::Delete => "delete",
+            FileAccess::Read => "read",
+            FileAccess::Write => "write",
+            FileAccess::Delete => "delete",
         };
         let folders = state.folders.clone();
         let file = FileUse { access, path: path.clone(), folders, recursive, redirected };
-        self.node(here, span, &format!("{verb} {path}"), NodeKind::File(file));
+        self.node(here, span, &format!("{verb} {path}"), AnalysisNodeKind::File(file));
     }
 
-    fn doubt(&mut self, here: Here, span: Span, kind: DoubtKind, reason: String) {
+    fn doubt(
+        &mut self,
+        here: NodeContext,
+        span: SourceSpan,
+        kind: UncertaintyKind,
+        reason: String,
+    ) {
         let label = reason.clone();
-        self.node(here, span, &label, NodeKind::Doubt(Doubt { reason, kind }));
+        self.node(here, span, &label, AnalysisNodeKind::Doubt(Uncertainty { reason, kind }));
     }
 
-    fn node(&mut self, here: Here, span: Span, label: &str, kind: NodeKind) -> usize {
+    fn node(
+        &mut self,
+        here: NodeContext,
+        span: SourceSpan,
+        label: &str,
+        kind: AnalysisNodeKind,
+    ) -> usize {
         let label = match label.char_indices().nth(LABEL_CHARS_MAX) {
             Some((end, _)) => format!("{}…", &label[..end]),
             None => label.to_owned(),
         };
         let span = here.span.unwrap_or(span);
-        self.analysis.nodes.push(Node { parent: here.parent, label, span, kind });
+        self.analysis.nodes.push(AnalysisNode { parent: here.parent, label, span, kind });
         self.analysis.nodes.len() - 1
     }
 }
 
-impl Value {
-    fn of(arg: &Arg) -> Self {
+impl VariableValue {
+    fn of(arg: &ShellArg) -> Self {
         match arg {
-            Arg::Known(text) => Self::Known(text.clone()),
-            Arg::Pattern(pattern) => Self::Pattern(pattern.clone()),
-            Arg::Unknown { .. } => Self::Unknown,
+            ShellArg::Known(text) => Self::Known(text.clone()),
+            ShellArg::Pattern(pattern) => Self::Pattern(pattern.clone()),
+            ShellArg::Unknown { .. } => Self::Unknown,
         }
     }
 }

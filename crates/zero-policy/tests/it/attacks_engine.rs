@@ -5,13 +5,16 @@
 
 use std::path::{Path, PathBuf};
 
-use zero_core::{Definition, Effect, Execution, Risk, TargetPath, ToolName, Whereabouts};
-use zero_policy::rule::{Owner, Source};
+use zero_core::{
+    CommandExecution, Effect, PathZone, RiskLevel, TargetPath, ToolDefinitionState, ToolName,
+};
+use zero_policy::rule::{RuleOwner, RuleSource};
 use zero_policy::{
-    Decision, Engine, EngineConfig, Grant, Mode, NoWorld, Request, Rule, Sought, Verdict, World,
+    DecisionRequest, EmptyMachine, FileSearchOutcome, GrantScope, Machine, PermissionMode,
+    PolicyDecision, PolicyEngine, PolicyEngineConfig, PolicyRule, Verdict,
 };
 
-use crate::judging::engine;
+use crate::engine_harness::engine;
 
 const FILES: &[&str] = &[
     "/w/.env",
@@ -31,14 +34,14 @@ const LINK: (&str, &str) = ("/w/link", "/w/real");
 const ENDLESS: &[&str] = &["/", "/w/huge"];
 
 /// A machine with those files.
-struct Disk {
+struct FakeMachine {
     /// Where `npm` lies, if it is there.
     npm: Option<&'static str>,
 }
 
-impl World for Disk {
+impl Machine for FakeMachine {
     fn canonical(&self, absolute: &Path) -> Option<PathBuf> {
-        let plain = NoWorld.canonical(absolute)?;
+        let plain = EmptyMachine.canonical(absolute)?;
         Some(match plain.strip_prefix(LINK.0) {
             Ok(below) => Path::new(LINK.1).join(below).components().collect(),
             Err(_) => plain,
@@ -62,20 +65,27 @@ impl World for Disk {
         self.npm.filter(|_| name == "npm").map(PathBuf::from)
     }
 
-    fn find(&self, folder: &Path, wanted: &dyn Fn(&Path) -> bool) -> Sought {
+    fn find(&self, folder: &Path, wanted: &dyn Fn(&Path) -> bool) -> FileSearchOutcome {
         if ENDLESS.iter().any(|endless| Path::new(endless) == folder) {
-            return Sought::GaveUp;
+            return FileSearchOutcome::GaveUp;
         }
         let mut beneath = FILES.iter().map(PathBuf::from).filter(|file| file.starts_with(folder));
-        beneath.find(|file| wanted(file)).map_or(Sought::Nowhere, Sought::Found)
+        beneath
+            .find(|file| wanted(file))
+            .map_or(FileSearchOutcome::Nowhere, FileSearchOutcome::Found)
     }
 }
 
-fn decide(engine: &Engine, command: &str, grants: &[Grant], world: &Disk) -> Decision {
-    let effects = [Effect::Exec(Execution::shell(command))];
-    engine.decide(Request {
+fn decide(
+    engine: &PolicyEngine,
+    command: &str,
+    grants: &[GrantScope],
+    world: &FakeMachine,
+) -> PolicyDecision {
+    let effects = [Effect::Exec(CommandExecution::shell(command))];
+    engine.decide(DecisionRequest {
         tool: "Bash",
-        risk: Risk::High,
+        risk: RiskLevel::High,
         effects: &effects,
         grants,
         mode: None,
@@ -85,8 +95,8 @@ fn decide(engine: &Engine, command: &str, grants: &[Grant], world: &Disk) -> Dec
 
 /// Checks the verdict on a command.
 #[track_caller]
-fn check(mode: Mode, rules: &str, command: &str, expected: &str) {
-    let decision = decide(&engine(rules, mode), command, &[], &Disk { npm: None });
+fn check(mode: PermissionMode, rules: &str, command: &str, expected: &str) {
+    let decision = decide(&engine(rules, mode), command, &[], &FakeMachine { npm: None });
     assert_eq!(
         decision.verdict.word(),
         expected,
@@ -99,30 +109,39 @@ fn check(mode: Mode, rules: &str, command: &str, expected: &str) {
 /// The same in the modes that ask little, with everything allowed by rules too.
 #[track_caller]
 fn check_open(command: &str, expected: &str) {
-    check(Mode::AcceptEdits, "allow Bash(*); allow Edit; allow Delete", command, expected);
-    check(Mode::Auto, "allow Bash(*); allow Edit; allow Delete", command, expected);
+    check(
+        PermissionMode::AcceptEdits,
+        "allow Bash(*); allow Edit; allow Delete",
+        command,
+        expected,
+    );
+    check(PermissionMode::Auto, "allow Bash(*); allow Edit; allow Delete", command, expected);
 }
 
 #[test]
 fn what_is_too_much_to_look_at_is_asked() {
     const DENY: &str = "allow Bash(*); deny Read(.env)";
-    check(Mode::Auto, DENY, "grep -r x huge", "ask");
-    check(Mode::Auto, DENY, "grep -r x plain", "allow");
-    check(Mode::Auto, DENY, "grep -r x .", "ask");
-    check(Mode::Auto, DENY, "grep -r x /", "ask");
-    check(Mode::Auto, "allow Bash(*)", "grep -r x huge", "allow");
-    check(Mode::Auto, "allow Bash(*)", "grep -r x .", "allow");
-    check(Mode::Ask, "ask Read(src/a.rs)", "grep -r x src", "ask");
-    check(Mode::Ask, "ask Read(src/a.rs)", "grep -r x docs", "allow");
+    check(PermissionMode::Auto, DENY, "grep -r x huge", "ask");
+    check(PermissionMode::Auto, DENY, "grep -r x plain", "allow");
+    check(PermissionMode::Auto, DENY, "grep -r x .", "ask");
+    check(PermissionMode::Auto, DENY, "grep -r x /", "ask");
+    check(PermissionMode::Auto, "allow Bash(*)", "grep -r x huge", "allow");
+    check(PermissionMode::Auto, "allow Bash(*)", "grep -r x .", "allow");
+    check(PermissionMode::Ask, "ask Read(src/a.rs)", "grep -r x src", "ask");
+    check(PermissionMode::Ask, "ask Read(src/a.rs)", "grep -r x docs", "allow");
     // By the name that was written, and by what a link leads to.
-    check(Mode::Ask, "deny Read(link/secret.txt)", "grep -r x link/", "ask");
-    check(Mode::Ask, "deny Read(real/secret.txt)", "grep -r x link/", "ask");
+    check(PermissionMode::Ask, "deny Read(link/secret.txt)", "grep -r x link/", "ask");
+    check(PermissionMode::Ask, "deny Read(real/secret.txt)", "grep -r x link/", "ask");
 }
 
 #[test]
 fn a_search_leaves_out_what_must_be_asked() {
     let may = |rules: &str, written: &str, canonical: &str| {
-        engine(rules, Mode::Ask).may_read("Grep", Path::new(written), Path::new(canonical))
+        engine(rules, PermissionMode::Ask).may_read(
+            "Grep",
+            Path::new(written),
+            Path::new(canonical),
+        )
     };
     assert!(may("", "src/a.rs", "/w/src/a.rs"));
     assert!(!may("ask Read(src/a.rs)", "src/a.rs", "/w/src/a.rs"));
@@ -135,9 +154,9 @@ fn a_search_leaves_out_what_must_be_asked() {
     assert!(!may("deny Read(link/x)", "link/x", "/w/real/x"));
     assert!(!may("", ".ssh/id_rsa", "/w/.ssh/id_rsa"));
     assert!(may("allow Read(.ssh/**)", ".ssh/id_rsa", "/w/.ssh/id_rsa"));
-    assert!(engine("ask Read(src/a.rs)", Mode::Ask).filters_reads());
-    assert!(engine("deny Read(src/a.rs)", Mode::Ask).filters_reads());
-    assert!(!engine("allow Read(src/a.rs)", Mode::Ask).filters_reads());
+    assert!(engine("ask Read(src/a.rs)", PermissionMode::Ask).filters_reads());
+    assert!(engine("deny Read(src/a.rs)", PermissionMode::Ask).filters_reads());
+    assert!(!engine("allow Read(src/a.rs)", PermissionMode::Ask).filters_reads());
 }
 
 #[test]
@@ -172,13 +191,13 @@ fn what_an_unknown_program_is_told_is_compared_with_files() {
         ("make src", "allow"),
         ("npm run src", "allow"),
     ] {
-        check(Mode::Auto, RULES, command, expected);
+        check(PermissionMode::Auto, RULES, command, expected);
     }
     // A rule without a path is about the calls, not about every word.
-    check(Mode::Auto, "allow Bash(*); deny Edit", "foo x", "allow");
+    check(PermissionMode::Auto, "allow Bash(*); deny Edit", "foo x", "allow");
     let parts: Vec<String> = (0..100).map(|part| part.to_string()).collect();
     let many = format!("foo {}", parts.join(","));
-    check(Mode::Auto, RULES, &many, "ask");
+    check(PermissionMode::Auto, RULES, &many, "ask");
 }
 
 #[test]
@@ -206,14 +225,14 @@ fn what_an_unknown_program_is_told_is_compared_with_hosts() {
         ("foo main.rs", "allow"),
         ("foo file:///w/x", "allow"),
     ] {
-        check(Mode::Auto, RULES, command, expected);
+        check(PermissionMode::Auto, RULES, command, expected);
     }
-    check(Mode::Auto, "allow Bash(*); deny WebFetch", "lynx http://a.com", "deny");
+    check(PermissionMode::Auto, "allow Bash(*); deny WebFetch", "lynx http://a.com", "deny");
     // A word that may be a file is not caught by what is said of all hosts.
-    check(Mode::Auto, "allow Bash(*); deny WebFetch", "foo main.rs", "allow");
-    check(Mode::Auto, "allow Bash(*); deny WebFetch(domain:*)", "foo main.rs", "allow");
+    check(PermissionMode::Auto, "allow Bash(*); deny WebFetch", "foo main.rs", "allow");
+    check(PermissionMode::Auto, "allow Bash(*); deny WebFetch(domain:*)", "foo main.rs", "allow");
     // It never allows.
-    check(Mode::Ask, "allow WebFetch(domain:evil.com)", "lynx http://evil.com", "ask");
+    check(PermissionMode::Ask, "allow WebFetch(domain:evil.com)", "lynx http://evil.com", "ask");
 }
 
 #[test]
@@ -226,13 +245,13 @@ fn what_an_unknown_program_is_told_may_be_protected() {
         "foo .github",
         "python3 -m venv .git",
     ] {
-        check(Mode::Auto, "", command, "ask");
-        check(Mode::Auto, "allow Bash(*)", command, "ask");
+        check(PermissionMode::Auto, "", command, "ask");
+        check(PermissionMode::Auto, "allow Bash(*)", command, "ask");
     }
-    check(Mode::Auto, "", "foo src/a.rs", "allow");
-    check(Mode::Auto, "", "make CC=/usr/bin/gcc", "allow");
-    check(Mode::Auto, "", "git add .github/workflows/ci.yml", "allow");
-    check(Mode::Auto, "allow Bash(foo .github)", "foo .github", "allow");
+    check(PermissionMode::Auto, "", "foo src/a.rs", "allow");
+    check(PermissionMode::Auto, "", "make CC=/usr/bin/gcc", "allow");
+    check(PermissionMode::Auto, "", "git add .github/workflows/ci.yml", "allow");
+    check(PermissionMode::Auto, "allow Bash(foo .github)", "foo .github", "allow");
 }
 
 #[test]
@@ -269,23 +288,23 @@ fn a_folder_is_not_replaced_with_what_no_rule_opens() {
 }
 
 /// An engine whose workspace is the home folder.
-fn at_home(rules: &str, mode: Mode) -> Engine {
-    let source = || Source { name: "test".to_owned(), line: None, owner: Owner::Person };
-    let parse = |text| Rule::parse(text, Verdict::Allow, source()).unwrap();
-    Engine::new(EngineConfig {
+fn at_home(rules: &str, mode: PermissionMode) -> PolicyEngine {
+    let source = || RuleSource { name: "test".to_owned(), line: None, owner: RuleOwner::Person };
+    let parse = |text| PolicyRule::parse(text, Verdict::Allow, source()).unwrap();
+    PolicyEngine::new(PolicyEngineConfig {
         rules: rules.split("; ").filter(|rule| !rule.is_empty()).map(parse).collect(),
         mode,
         roots: vec![PathBuf::from("/home/me")],
         home: Some(PathBuf::from("/home/me")),
-        ..EngineConfig::default()
+        ..PolicyEngineConfig::default()
     })
 }
 
 #[test]
 fn secrets_are_asked_about_in_a_workspace_too() {
     let verdict = |rules: &str, command: &str| {
-        let engine = at_home(rules, Mode::Auto);
-        decide(&engine, command, &[], &Disk { npm: None }).verdict.word()
+        let engine = at_home(rules, PermissionMode::Auto);
+        decide(&engine, command, &[], &FakeMachine { npm: None }).verdict.word()
     };
     for (rules, command, expected) in [
         ("", "cat .ssh/id_rsa", "ask"),
@@ -301,47 +320,65 @@ fn secrets_are_asked_about_in_a_workspace_too() {
     ] {
         assert_eq!(verdict(rules, command), expected, "`{command}` under `{rules}`");
     }
-    assert!(at_home("", Mode::Ask).filters_reads());
-    let may =
-        |file: &str| at_home("", Mode::Ask).may_read("Grep", Path::new(file), Path::new(file));
+    assert!(at_home("", PermissionMode::Ask).filters_reads());
+    let may = |file: &str| {
+        at_home("", PermissionMode::Ask).may_read("Grep", Path::new(file), Path::new(file))
+    };
     assert!(!may("/home/me/.ssh/id_rsa"));
     assert!(may("/home/me/notes.txt"));
 }
 
 #[test]
 fn to_let_a_file_be_changed_is_not_to_let_it_go() {
-    check(Mode::Ask, "allow Edit(src/**)", "rm src/a.rs", "ask");
-    check(Mode::Ask, "allow Write", "rm src/a.rs", "ask");
-    check(Mode::Ask, "allow Edit(src/**)", "mv src/a.rs src/c.rs", "ask");
-    check(Mode::Ask, "allow Delete(src/**)", "rm src/a.rs", "allow");
-    check(Mode::Ask, "allow Bash(rm src/a.rs)", "rm src/a.rs", "allow");
-    check(Mode::Ask, "deny Edit(src/**); allow Delete", "rm src/a.rs", "deny");
-    check(Mode::Ask, "ask Edit(src/**); allow Delete", "rm src/a.rs", "ask");
+    check(PermissionMode::Ask, "allow Edit(src/**)", "rm src/a.rs", "ask");
+    check(PermissionMode::Ask, "allow Write", "rm src/a.rs", "ask");
+    check(PermissionMode::Ask, "allow Edit(src/**)", "mv src/a.rs src/c.rs", "ask");
+    check(PermissionMode::Ask, "allow Delete(src/**)", "rm src/a.rs", "allow");
+    check(PermissionMode::Ask, "allow Bash(rm src/a.rs)", "rm src/a.rs", "allow");
+    check(PermissionMode::Ask, "deny Edit(src/**); allow Delete", "rm src/a.rs", "deny");
+    check(PermissionMode::Ask, "ask Edit(src/**); allow Delete", "rm src/a.rs", "ask");
 }
 
 #[test]
 fn a_pattern_is_the_files_it_stands_for() {
-    check(Mode::Ask, "allow Edit(src/**)", "sed -i s/a/b/ src/*.rs", "allow");
-    check(Mode::Ask, "allow Edit(src/*.rs)", "sed -i s/a/b/ src/*.rs", "allow");
-    check(Mode::Ask, "allow Edit(src/a.rs)", "sed -i s/a/b/ src/*.rs", "ask");
-    check(Mode::Ask, "allow Edit(src/**); deny Edit(src/b.rs)", "sed -i s/a/b/ src/*.rs", "deny");
-    check(Mode::AcceptEdits, "", "touch .git/*", "ask");
-    check(Mode::AcceptEdits, "", "touch .github/*", "ask");
+    check(PermissionMode::Ask, "allow Edit(src/**)", "sed -i s/a/b/ src/*.rs", "allow");
+    check(PermissionMode::Ask, "allow Edit(src/*.rs)", "sed -i s/a/b/ src/*.rs", "allow");
+    check(PermissionMode::Ask, "allow Edit(src/a.rs)", "sed -i s/a/b/ src/*.rs", "ask");
+    check(
+        PermissionMode::Ask,
+        "allow Edit(src/**); deny Edit(src/b.rs)",
+        "sed -i s/a/b/ src/*.rs",
+        "deny",
+    );
+    check(PermissionMode::AcceptEdits, "", "touch .git/*", "ask");
+    check(PermissionMode::AcceptEdits, "", "touch .github/*", "ask");
 }
 
 /// What becomes of a call of a remote tool, which has this name here.
-fn remote(rules: &str, name: &str, server: &str, tool: &str, definition: Definition) -> String {
+fn remote(
+    rules: &str,
+    name: &str,
+    server: &str,
+    tool: &str,
+    definition: ToolDefinitionState,
+) -> String {
     let (server, tool) = (server.to_owned(), tool.to_owned());
     let effects = [Effect::Mcp { server, tool, definition }];
-    let risk = Risk::High;
-    let request =
-        Request { tool: name, risk, effects: &effects, grants: &[], mode: None, world: &NoWorld };
-    engine(rules, Mode::Auto).decide(request).verdict.word().to_owned()
+    let risk = RiskLevel::High;
+    let request = DecisionRequest {
+        tool: name,
+        risk,
+        effects: &effects,
+        grants: &[],
+        mode: None,
+        world: &EmptyMachine,
+    };
+    engine(rules, PermissionMode::Auto).decide(request).verdict.word().to_owned()
 }
 
 #[test]
 fn a_rule_about_a_remote_tool_names_it_as_its_server_does_or_as_zero_does() {
-    use Definition::{Changed, Steady};
+    use ToolDefinitionState::{Changed, Steady};
     for (rules, name, definition, expected) in [
         ("allow a__b.c", "a__b_c_1234", Steady, "allow"),
         ("allow a__b_c_1234", "a__b_c_1234", Steady, "allow"),
@@ -361,7 +398,7 @@ fn a_rule_about_a_remote_tool_names_it_as_its_server_does_or_as_zero_does() {
 #[test]
 fn a_name_of_a_remote_tool_is_denied_in_every_case_of_letters() {
     let verdict = |rules: &str, server: &str, tool: &str| {
-        remote(rules, &format!("{server}__{tool}"), server, tool, Definition::Steady)
+        remote(rules, &format!("{server}__{tool}"), server, tool, ToolDefinitionState::Steady)
     };
     for (rules, server, tool, expected) in [
         ("allow *; deny github__create_issue", "GitHub", "create_issue", "deny"),
@@ -377,61 +414,62 @@ fn a_name_of_a_remote_tool_is_denied_in_every_case_of_letters() {
 
 #[test]
 fn a_remote_tool_that_changed_is_asked_about_whatever_allowed_it() {
-    let decide = |rules: &str, mode, definition, grants: &[Grant]| {
+    let decide = |rules: &str, mode, definition, grants: &[GrantScope]| {
         let (server, tool) = ("github".to_owned(), "x".to_owned());
         let effects = [Effect::Mcp { server, tool, definition }];
-        let (tool, risk) = ("github__x", Risk::High);
-        engine(rules, mode).decide(Request {
+        let (tool, risk) = ("github__x", RiskLevel::High);
+        engine(rules, mode).decide(DecisionRequest {
             tool,
             risk,
             effects: &effects,
             grants,
             mode: None,
-            world: &NoWorld,
+            world: &EmptyMachine,
         })
     };
-    let granted = decide("", Mode::Ask, Definition::Steady, &[]).grants;
+    let granted = decide("", PermissionMode::Ask, ToolDefinitionState::Steady, &[]).grants;
     assert_eq!(granted.len(), 1);
     // What decides about a tool as it was approved, and what does once it changed.
     let rows = [
-        ("", Mode::Ask, &[][..], "ask", "ask"),
-        ("", Mode::Ask, &granted[..], "allow", "ask"),
-        ("allow github__x", Mode::Ask, &[], "allow", "ask"),
-        ("allow mcp__github", Mode::Ask, &[], "allow", "ask"),
-        ("allow *", Mode::Auto, &granted, "allow", "ask"),
-        ("", Mode::AcceptEdits, &granted, "allow", "ask"),
-        ("ask github__x; allow *", Mode::Auto, &granted, "ask", "ask"),
-        ("deny github__x; allow *", Mode::Auto, &granted, "deny", "deny"),
-        ("deny mcp__github", Mode::Ask, &granted, "deny", "deny"),
-        ("allow github__x", Mode::Plan, &granted, "deny", "deny"),
+        ("", PermissionMode::Ask, &[][..], "ask", "ask"),
+        ("", PermissionMode::Ask, &granted[..], "allow", "ask"),
+        ("allow github__x", PermissionMode::Ask, &[], "allow", "ask"),
+        ("allow mcp__github", PermissionMode::Ask, &[], "allow", "ask"),
+        ("allow *", PermissionMode::Auto, &granted, "allow", "ask"),
+        ("", PermissionMode::AcceptEdits, &granted, "allow", "ask"),
+        ("ask github__x; allow *", PermissionMode::Auto, &granted, "ask", "ask"),
+        ("deny github__x; allow *", PermissionMode::Auto, &granted, "deny", "deny"),
+        ("deny mcp__github", PermissionMode::Ask, &granted, "deny", "deny"),
+        ("allow github__x", PermissionMode::Plan, &granted, "deny", "deny"),
     ];
     for (rules, mode, grants, steady, changed) in rows {
-        for (definition, expected) in [(Definition::Steady, steady), (Definition::Changed, changed)]
+        for (definition, expected) in
+            [(ToolDefinitionState::Steady, steady), (ToolDefinitionState::Changed, changed)]
         {
             let decision = decide(rules, mode, definition, grants);
             let seen = decision.verdict.word();
             assert_eq!(seen, expected, "{definition:?} `{rules}` {mode:?}: {}", decision.reason);
         }
-        let decision = decide(rules, mode, Definition::Changed, grants);
+        let decision = decide(rules, mode, ToolDefinitionState::Changed, grants);
         assert_eq!(decision.grants, [], "nobody can settle it for a session: `{rules}` {mode:?}");
     }
-    let reason = decide("allow *", Mode::Auto, Definition::Changed, &[]).reason;
+    let reason = decide("allow *", PermissionMode::Auto, ToolDefinitionState::Changed, &[]).reason;
     assert!(reason.contains("is not what was approved"), "{reason}");
 }
 
 #[test]
 fn what_is_offered_for_a_remote_tool_is_that_tool_whatever_it_calls_itself() {
-    let decide = |rules: &str, own: &str, grants: &[Grant]| {
+    let decide = |rules: &str, own: &str, grants: &[GrantScope]| {
         let name = ToolName::namespaced("github", own).unwrap();
-        let definition = Definition::Steady;
+        let definition = ToolDefinitionState::Steady;
         let effect = Effect::Mcp { server: "github".to_owned(), tool: own.to_owned(), definition };
-        engine(rules, Mode::Ask).decide(Request {
+        engine(rules, PermissionMode::Ask).decide(DecisionRequest {
             tool: name.as_str(),
-            risk: Risk::High,
+            risk: RiskLevel::High,
             effects: &[effect],
             grants,
             mode: None,
-            world: &NoWorld,
+            world: &EmptyMachine,
         })
     };
     let names = ["*", "a b", "ü", "x", "a,b", "Bash(*)", "", "x\"y"];
@@ -454,20 +492,20 @@ fn what_is_offered_for_a_remote_tool_is_that_tool_whatever_it_calls_itself() {
 
 #[test]
 fn braces_are_not_silently_nothing() {
-    let source = Source { name: "test".to_owned(), line: None, owner: Owner::Person };
-    let error = Rule::parse("Read({s1,s2})", Verdict::Deny, source).unwrap_err().to_string();
+    let source = RuleSource { name: "test".to_owned(), line: None, owner: RuleOwner::Person };
+    let error = PolicyRule::parse("Read({s1,s2})", Verdict::Deny, source).unwrap_err().to_string();
     assert!(error.contains("write a rule for each"), "{error}");
 }
 
 #[test]
 fn a_grant_for_a_folder_opens_nothing_beneath() {
-    let engine = engine("", Mode::Ask);
-    let disk = Disk { npm: None };
-    let folder = TargetPath::new("~", "/home/me".into(), Whereabouts::Outside);
+    let engine = engine("", PermissionMode::Ask);
+    let disk = FakeMachine { npm: None };
+    let folder = TargetPath::new("~", "/home/me".into(), PathZone::Outside);
     let effects = [Effect::Read(folder)];
-    let request = Request {
+    let request = DecisionRequest {
         tool: "LS",
-        risk: Risk::Low,
+        risk: RiskLevel::Low,
         effects: &effects,
         grants: &[],
         mode: None,
@@ -475,7 +513,10 @@ fn a_grant_for_a_folder_opens_nothing_beneath() {
     };
     let grants = engine.decide(request).grants;
     assert_eq!(grants.len(), 1);
-    assert_eq!(engine.decide(Request { grants: &grants, ..request }).verdict, Verdict::Allow);
+    assert_eq!(
+        engine.decide(DecisionRequest { grants: &grants, ..request }).verdict,
+        Verdict::Allow
+    );
     for command in ["cat ~/.ssh/id_rsa", "cat ~/x", "grep -r x ~"] {
         let decision = decide(&engine, command, &grants, &disk);
         assert_eq!(decision.verdict, Verdict::Ask, "{command}: {}", decision.reason);
@@ -486,10 +527,10 @@ fn a_grant_for_a_folder_opens_nothing_beneath() {
 
 #[test]
 fn a_grant_for_a_program_that_was_not_there_is_not_for_one_that_comes() {
-    let engine = engine("", Mode::Ask);
-    let gone = Disk { npm: None };
+    let engine = engine("", PermissionMode::Ask);
+    let gone = FakeMachine { npm: None };
     let grants = decide(&engine, "npm test", &[], &gone).grants;
     assert_eq!(decide(&engine, "npm test", &grants, &gone).verdict, Verdict::Allow);
-    let come = Disk { npm: Some("/tmp/npm") };
+    let come = FakeMachine { npm: Some("/tmp/npm") };
     assert_eq!(decide(&engine, "npm test", &grants, &come).verdict, Verdict::Ask);
 }

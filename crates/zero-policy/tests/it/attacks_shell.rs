@@ -7,11 +7,11 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use zero_policy::Engine;
-use zero_policy::Mode;
+use zero_policy::PermissionMode;
+use zero_policy::PolicyEngine;
 
 use crate::cpu_time;
-use crate::judging::{bash, engine};
+use crate::engine_harness::{bash, engine};
 
 /// Everything is allowed but what is denied.
 const DENIES: &str = "allow Bash(*); allow Edit; allow Write; allow Read; deny Bash(rm:*); \
@@ -20,29 +20,29 @@ const DENIES: &str = "allow Bash(*); allow Edit; allow Write; allow Read; deny B
     deny Bash(npm publish:*)";
 const CHANGES: &str = "allow Bash(*); allow Edit; allow Write; allow Delete";
 
-fn denies() -> Engine {
-    engine(DENIES, Mode::Auto)
+fn denies() -> PolicyEngine {
+    engine(DENIES, PermissionMode::Auto)
 }
 
-fn no_rules() -> Engine {
-    engine("", Mode::Ask)
+fn no_rules() -> PolicyEngine {
+    engine("", PermissionMode::Ask)
 }
 
-fn edits() -> Engine {
-    engine("", Mode::AcceptEdits)
+fn edits() -> PolicyEngine {
+    engine("", PermissionMode::AcceptEdits)
 }
 
-fn auto() -> Engine {
-    engine(CHANGES, Mode::Auto)
+fn auto() -> PolicyEngine {
+    engine(CHANGES, PermissionMode::Auto)
 }
 
-fn plan() -> Engine {
-    engine("allow Bash(*); allow Edit; allow Write", Mode::Plan)
+fn plan() -> PolicyEngine {
+    engine("allow Bash(*); allow Edit; allow Write", PermissionMode::Plan)
 }
 
 /// Checks all rows before it fails, so that one run shows every disagreement.
 #[track_caller]
-fn table(engine: &Engine, expected: &[&str], commands: &[&str]) {
+fn table(engine: &PolicyEngine, expected: &[&str], commands: &[&str]) {
     let mut wrong = String::new();
     for command in commands {
         let decision = bash(engine, command);
@@ -55,18 +55,18 @@ fn table(engine: &Engine, expected: &[&str], commands: &[&str]) {
 }
 
 #[track_caller]
-fn denied(engine: &Engine, commands: &[&str]) {
+fn denied(engine: &PolicyEngine, commands: &[&str]) {
     table(engine, &["deny"], commands);
 }
 
 /// Asked or denied: whatever is not certain is not allowed.
 #[track_caller]
-fn stopped(engine: &Engine, commands: &[&str]) {
+fn stopped(engine: &PolicyEngine, commands: &[&str]) {
     table(engine, &["ask", "deny"], commands);
 }
 
 #[track_caller]
-fn allowed(engine: &Engine, commands: &[&str]) {
+fn allowed(engine: &PolicyEngine, commands: &[&str]) {
     table(engine, &["allow"], commands);
 }
 
@@ -437,8 +437,10 @@ fn a_tilde_after_an_equals_sign_may_be_home() {
             "cat ~-/x",
         ],
     );
-    let denies_home =
-        engine("allow Bash(*); allow Read; deny Read(~/.ssh/**); deny Read(~x)", Mode::Auto);
+    let denies_home = engine(
+        "allow Bash(*); allow Read; deny Read(~/.ssh/**); deny Read(~x)",
+        PermissionMode::Auto,
+    );
     stopped(
         &denies_home,
         &[

@@ -1,21 +1,24 @@
 //! Hosts that settings open to commands, beside what rules say.
 
-use zero_core::{Effect, Risk};
-use zero_policy::rule::Owner;
-use zero_policy::{CommandHosts, Engine, EngineConfig, HostPattern, Mode, NoWorld, Request};
+use zero_core::{Effect, RiskLevel};
+use zero_policy::rule::RuleOwner;
+use zero_policy::{
+    CommandHosts, DecisionRequest, EmptyMachine, HostPattern, PermissionMode, PolicyEngine,
+    PolicyEngineConfig,
+};
 
-use crate::judging::{bash, config_of};
+use crate::engine_harness::{bash, config_of};
 
-fn engine(rules: &str, mode: Mode, own_loopback: bool) -> Engine {
+fn engine(rules: &str, mode: PermissionMode, own_loopback: bool) -> PolicyEngine {
     let listed = ["example.com", "*.example.org:8443", "10.0.0.7"];
     let listed = listed.map(|text| HostPattern::parse(text).unwrap()).to_vec();
     let network = CommandHosts { listed, own_loopback };
-    Engine::new(EngineConfig { network, ..config_of(rules, mode, Owner::Person) })
+    PolicyEngine::new(PolicyEngineConfig { network, ..config_of(rules, mode, RuleOwner::Person) })
 }
 
 #[track_caller]
 fn check(rules: &str, command: &str, expected: &str) {
-    let decision = bash(&engine(rules, Mode::Ask, true), command);
+    let decision = bash(&engine(rules, PermissionMode::Ask, true), command);
     assert_eq!(decision.verdict.word(), expected, "{command}: {}", decision.reason);
 }
 
@@ -39,7 +42,7 @@ fn loopback_is_the_sessions_own_where_it_is() {
     {
         check("", &format!("curl -s {host}"), "allow");
         check("deny WebFetch", &format!("curl -s {host}"), "deny");
-        let bare = bash(&engine("", Mode::Ask, false), &format!("curl -s {host}"));
+        let bare = bash(&engine("", PermissionMode::Ask, false), &format!("curl -s {host}"));
         assert_eq!(bare.verdict.word(), "deny", "{host}");
     }
     check("", "curl -s http://192.168.1.1/", "deny");
@@ -49,16 +52,16 @@ fn loopback_is_the_sessions_own_where_it_is() {
 
 #[test]
 fn other_tools_and_plan_mode_gain_nothing() {
-    let engine = engine("", Mode::Plan, true);
+    let engine = engine("", PermissionMode::Plan, true);
     assert_eq!(bash(&engine, "curl -s https://example.com/x").verdict.word(), "deny");
     let effects = [Effect::Net("localhost".to_owned())];
-    let request = Request {
+    let request = DecisionRequest {
         tool: "WebFetch",
-        risk: Risk::Medium,
+        risk: RiskLevel::Medium,
         effects: &effects,
         grants: &[],
         mode: None,
-        world: &NoWorld,
+        world: &EmptyMachine,
     };
     assert_eq!(engine.decide(request).verdict.word(), "deny");
 }

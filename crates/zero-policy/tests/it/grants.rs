@@ -2,14 +2,17 @@
 
 use std::path::{Path, PathBuf};
 
-use zero_core::{Effect, Execution, Risk};
-use zero_policy::{Decision, Grant, Mode, NoWorld, Request, Sought, World};
+use zero_core::{CommandExecution, Effect, RiskLevel};
+use zero_policy::{
+    DecisionRequest, EmptyMachine, FileSearchOutcome, GrantScope, Machine, PermissionMode,
+    PolicyDecision,
+};
 
-use crate::judging::engine;
+use crate::engine_harness::engine;
 
 /// A machine with programs and links.
 #[derive(Clone, Copy, Default)]
-struct Machine {
+struct StubMachine {
     /// Names and the files they stand for.
     programs: &'static [(&'static str, &'static str)],
     /// Links and what they lead to.
@@ -18,9 +21,9 @@ struct Machine {
     helpers: &'static [&'static str],
 }
 
-impl World for Machine {
+impl Machine for StubMachine {
     fn canonical(&self, absolute: &Path) -> Option<PathBuf> {
-        let plain = NoWorld.canonical(absolute)?;
+        let plain = EmptyMachine.canonical(absolute)?;
         let through =
             |(link, to): &(&str, &str)| Some(Path::new(to).join(plain.strip_prefix(link).ok()?));
         Some(
@@ -49,17 +52,25 @@ impl World for Machine {
         self.programs.iter().find(|(own, _)| *own == name).map(|(_, file)| PathBuf::from(file))
     }
 
-    fn find(&self, folder: &Path, wanted: &dyn Fn(&Path) -> bool) -> Sought {
+    fn find(&self, folder: &Path, wanted: &dyn Fn(&Path) -> bool) -> FileSearchOutcome {
         let links = self.links.iter().map(|(link, _)| PathBuf::from(link));
         let mut beneath = links.filter(|link| link.starts_with(folder));
-        beneath.find(|link| wanted(link)).map_or(Sought::Nowhere, Sought::Found)
+        beneath
+            .find(|link| wanted(link))
+            .map_or(FileSearchOutcome::Nowhere, FileSearchOutcome::Found)
     }
 }
 
-fn decide(machine: &Machine, rules: &str, mode: Mode, command: &str, grants: &[Grant]) -> Decision {
-    let effects = [Effect::Exec(Execution::shell(command))];
-    let (tool, risk) = ("Bash", Risk::High);
-    engine(rules, mode).decide(Request {
+fn decide(
+    machine: &StubMachine,
+    rules: &str,
+    mode: PermissionMode,
+    command: &str,
+    grants: &[GrantScope],
+) -> PolicyDecision {
+    let effects = [Effect::Exec(CommandExecution::shell(command))];
+    let (tool, risk) = ("Bash", RiskLevel::High);
+    engine(rules, mode).decide(DecisionRequest {
         tool,
         risk,
         effects: &effects,
@@ -72,7 +83,7 @@ fn decide(machine: &Machine, rules: &str, mode: Mode, command: &str, grants: &[G
 /// Checks what is offered for a command, one rule after the other.
 #[track_caller]
 fn offers(command: &str, expected: &[&str]) {
-    let decision = decide(&Machine::default(), "", Mode::Ask, command, &[]);
+    let decision = decide(&StubMachine::default(), "", PermissionMode::Ask, command, &[]);
     let offered: Vec<&str> = decision.grants.iter().map(|grant| grant.rule.as_str()).collect();
     assert_eq!(offered, expected, "{command}: {}", decision.reason);
 }
@@ -80,10 +91,10 @@ fn offers(command: &str, expected: &[&str]) {
 /// Accepts what is offered for one command and checks the verdict on another.
 #[track_caller]
 fn after(granted: &str, rules: &str, command: &str, expected: &str) {
-    let machine = Machine::default();
-    let grants = decide(&machine, "", Mode::Ask, granted, &[]).grants;
+    let machine = StubMachine::default();
+    let grants = decide(&machine, "", PermissionMode::Ask, granted, &[]).grants;
     assert!(!grants.is_empty(), "nothing is offered for `{granted}`");
-    let decision = decide(&machine, rules, Mode::Ask, command, &grants);
+    let decision = decide(&machine, rules, PermissionMode::Ask, command, &grants);
     let shown: Vec<&str> = grants.iter().map(|grant| grant.rule.as_str()).collect();
     assert_eq!(
         decision.verdict.word(),
@@ -202,19 +213,19 @@ fn rules_stand_above_grants() {
     after("touch src/a", "deny Edit(src/**)", "touch src/a", "deny");
     after("curl https://a.com", "deny WebFetch(domain:a.com)", "curl https://a.com", "deny");
     after("curl https://a.com", "ask WebFetch", "curl https://a.com", "ask");
-    let grants = decide(&Machine::default(), "", Mode::Ask, "make", &[]).grants;
-    let plan = decide(&Machine::default(), "", Mode::Plan, "make", &grants);
+    let grants = decide(&StubMachine::default(), "", PermissionMode::Ask, "make", &[]).grants;
+    let plan = decide(&StubMachine::default(), "", PermissionMode::Plan, "make", &grants);
     assert_eq!(plan.verdict.word(), "deny");
 }
 
 #[test]
 fn each_folder_has_a_grant_of_its_own() {
-    let machine = Machine::default();
-    let here = decide(&machine, "", Mode::Ask, "npm test", &[]).grants;
-    let there = decide(&machine, "", Mode::Ask, "cd sub && npm test", &[]).grants;
+    let machine = StubMachine::default();
+    let here = decide(&machine, "", PermissionMode::Ask, "npm test", &[]).grants;
+    let there = decide(&machine, "", PermissionMode::Ask, "cd sub && npm test", &[]).grants;
     let both = [here, there].concat();
     for command in ["npm test", "cd sub && npm test", "npm test && cd sub && npm test"] {
-        let decision = decide(&machine, "", Mode::Ask, command, &both);
+        let decision = decide(&machine, "", PermissionMode::Ask, command, &both);
         assert_eq!(decision.verdict.word(), "allow", "{command}: {}", decision.reason);
         assert_eq!(decision.source.as_deref().unwrap_or("grant"), "grant", "{command}");
     }
@@ -222,11 +233,13 @@ fn each_folder_has_a_grant_of_its_own() {
 
 #[test]
 fn a_grant_is_for_the_program_that_was_shown() {
-    let with = |file: &'static [(&str, &str)]| Machine { programs: file, ..Machine::default() };
+    let with =
+        |file: &'static [(&str, &str)]| StubMachine { programs: file, ..StubMachine::default() };
     let shown = with(&[("npm", "/usr/bin/npm")]);
-    let grants = decide(&shown, "", Mode::Ask, "npm test", &[]).grants;
-    let verdict =
-        |machine: &Machine| decide(machine, "", Mode::Ask, "npm test", &grants).verdict.word();
+    let grants = decide(&shown, "", PermissionMode::Ask, "npm test", &[]).grants;
+    let verdict = |machine: &StubMachine| {
+        decide(machine, "", PermissionMode::Ask, "npm test", &grants).verdict.word()
+    };
     assert_eq!(verdict(&shown), "allow");
     assert_eq!(verdict(&with(&[("npm", "/tmp/npm")])), "ask");
     assert_eq!(verdict(&with(&[])), "ask");
@@ -234,23 +247,24 @@ fn a_grant_is_for_the_program_that_was_shown() {
 
 #[test]
 fn a_grant_is_for_the_folder_that_a_link_led_to() {
-    const A: Machine = Machine { programs: &[], links: &[("/w/link", "/w/a")], helpers: &[] };
-    const B: Machine = Machine { links: &[("/w/link", "/w/b")], ..A };
+    const A: StubMachine =
+        StubMachine { programs: &[], links: &[("/w/link", "/w/a")], helpers: &[] };
+    const B: StubMachine = StubMachine { links: &[("/w/link", "/w/b")], ..A };
     let command = "cd link && make";
-    let grants = decide(&A, "", Mode::Ask, command, &[]).grants;
-    assert_eq!(decide(&A, "", Mode::Ask, command, &grants).verdict.word(), "allow");
-    assert_eq!(decide(&B, "", Mode::Ask, command, &grants).verdict.word(), "ask");
+    let grants = decide(&A, "", PermissionMode::Ask, command, &[]).grants;
+    assert_eq!(decide(&A, "", PermissionMode::Ask, command, &grants).verdict.word(), "allow");
+    assert_eq!(decide(&B, "", PermissionMode::Ask, command, &grants).verdict.word(), "ask");
 }
 
 /// Checks a verdict on a machine where `/w/link` leads to `/w/.env`, and `/w/out` out of it.
 #[track_caller]
 fn linked(rules: &str, command: &str, expected: &str) {
-    const LINKED: Machine = Machine {
+    const LINKED: StubMachine = StubMachine {
         programs: &[],
         links: &[("/w/link", "/w/.env"), ("/w/out", "/srv/x"), ("/w/src/in", "/w/secrets")],
         helpers: &[],
     };
-    let decision = decide(&LINKED, rules, Mode::Ask, command, &[]);
+    let decision = decide(&LINKED, rules, PermissionMode::Ask, command, &[]);
     assert_eq!(
         decision.verdict.word(),
         expected,
@@ -283,9 +297,9 @@ fn a_link_is_what_it_is_called_and_what_it_leads_to() {
 
 #[test]
 fn what_a_repository_would_run_is_asked() {
-    let helpers = |helpers| Machine { helpers, ..Machine::default() };
-    let verdict = |machine: &Machine, command: &str| {
-        decide(machine, "allow Bash(git:*)", Mode::Ask, command, &[]).verdict.word()
+    let helpers = |helpers| StubMachine { helpers, ..StubMachine::default() };
+    let verdict = |machine: &StubMachine, command: &str| {
+        decide(machine, "allow Bash(git:*)", PermissionMode::Ask, command, &[]).verdict.word()
     };
     assert_eq!(verdict(&helpers(&["core.fsmonitor"]), "git status"), "ask");
     assert_eq!(verdict(&helpers(&["hooks/pre-commit"]), "git status"), "allow");
@@ -295,7 +309,11 @@ fn what_a_repository_would_run_is_asked() {
 
 #[test]
 fn a_known_name_in_the_workspace_is_no_known_program() {
-    const PLANTED: Machine = Machine { programs: &[("ls", "/w/bin/ls")], links: &[], helpers: &[] };
-    assert_eq!(decide(&PLANTED, "", Mode::Ask, "ls", &[]).verdict.word(), "ask");
-    assert_eq!(decide(&PLANTED, "", Mode::Ask, "/usr/bin/ls", &[]).verdict.word(), "allow");
+    const PLANTED: StubMachine =
+        StubMachine { programs: &[("ls", "/w/bin/ls")], links: &[], helpers: &[] };
+    assert_eq!(decide(&PLANTED, "", PermissionMode::Ask, "ls", &[]).verdict.word(), "ask");
+    assert_eq!(
+        decide(&PLANTED, "", PermissionMode::Ask, "/usr/bin/ls", &[]).verdict.word(),
+        "allow"
+    );
 }

@@ -1,20 +1,20 @@
 //! The policy engine from outside.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-mod attacks_again;
 mod attacks_engine;
 mod attacks_programs;
+mod attacks_rules;
 mod attacks_shell;
-mod bash;
-mod closed;
+mod bash_differential;
+mod bash_parser;
 mod command_hosts;
 #[path = "../../src/cpu_time.rs"]
 mod cpu_time;
-mod differential;
-mod entrusted;
-mod everyday;
+mod engine_harness;
+mod everyday_commands;
 mod grants;
-mod judging;
+mod own_files;
 mod properties;
+mod script_walk;
+mod tool_resources;
 mod verdicts;
-mod walk;

@@ -1,23 +1,23 @@
 //! The laws, tried on many random calls. The fuzz target `policy_decide` tries them on many more.
 
 mod choices;
-mod laws;
-mod material;
+mod generators;
+mod invariants;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::{RngSeed, TestRunner};
 
-use self::choices::Choices;
+use self::choices::ChoiceSource;
 
 /// Tries one law. The cases are the same each time: a suite that fails only now and then is
 /// looked at only now and then.
 fn holds(name: &str, cases: u32) {
-    let (_, law) = laws::LAWS.iter().find(|(law, _)| *law == name).unwrap();
+    let (_, law) = invariants::LAWS.iter().find(|(law, _)| *law == name).unwrap();
     let config =
         ProptestConfig { rng_seed: RngSeed::Fixed(2026), ..ProptestConfig::with_cases(cases) };
     let result = TestRunner::new(config).run(&vec(any::<u8>(), 0..64), |bytes| {
-        law(&mut Choices::new(&bytes));
+        law(&mut ChoiceSource::new(&bytes));
         Ok(())
     });
     if let Err(error) = result {

@@ -1,9 +1,9 @@
 //! What becomes of commands and file calls, rule by rule.
 
-use zero_policy::Mode;
-use zero_policy::rule::Owner;
+use zero_policy::PermissionMode;
+use zero_policy::rule::RuleOwner;
 
-use crate::judging::{bash, check, check_mode, engine, engine_of, file};
+use crate::engine_harness::{bash, check, check_mode, engine, engine_of, file};
 
 #[test]
 fn a_deny_is_a_deny_whichever_way_it_is_tried() {
@@ -330,8 +330,8 @@ fn hosts_are_judged_whoever_talks_to_them() {
     check("allow WebFetch(domain:github.com)", "curl https://github.com.evil.com", "ask");
     let clone = "git clone https://github.com/a/b.git";
     check("allow WebFetch(domain:github.com); allow Edit(/b/**); allow Edit(/b)", clone, "allow");
-    check_mode(Mode::AcceptEdits, "allow WebFetch(domain:github.com)", clone, "allow");
-    check_mode(Mode::AcceptEdits, "", clone, "ask");
+    check_mode(PermissionMode::AcceptEdits, "allow WebFetch(domain:github.com)", clone, "allow");
+    check_mode(PermissionMode::AcceptEdits, "", clone, "ask");
     for command in [
         "curl http://169.254.169.254/",
         "curl http://127.0.0.1:8080",
@@ -375,24 +375,25 @@ fn critical_commands_are_asked_every_time() {
         "killall node",
         "wipefs -a x",
     ] {
-        for mode in [Mode::Ask, Mode::AcceptEdits, Mode::Auto] {
+        for mode in [PermissionMode::Ask, PermissionMode::AcceptEdits, PermissionMode::Auto] {
             check_mode(mode, "allow Bash(*)", command, "ask");
         }
-        check_mode(Mode::Plan, "allow Bash(*)", command, "deny");
-        let decision = bash(&engine("allow Bash(*)", Mode::Ask), command);
+        check_mode(PermissionMode::Plan, "allow Bash(*)", command, "deny");
+        let decision = bash(&engine("allow Bash(*)", PermissionMode::Ask), command);
         assert_eq!(decision.risk.word(), "critical", "{command}");
         assert!(decision.grants.is_empty(), "{command}");
     }
     check("allow Bash(git reset --hard)", "git reset --hard", "allow");
     check("allow Bash(rm -rf build)", "rm -rf build", "ask");
-    let project = engine_of("allow Bash(git reset --hard)", Mode::Ask, Owner::Project);
+    let project =
+        engine_of("allow Bash(git reset --hard)", PermissionMode::Ask, RuleOwner::Project);
     assert_eq!(bash(&project, "git reset --hard").verdict.word(), "ask");
 }
 
 #[test]
 fn tools_are_judged_by_the_same_rules() {
     #[track_caller]
-    fn tool(rules: &str, mode: Mode, tool: &str, path: &str, expected: &str) {
+    fn tool(rules: &str, mode: PermissionMode, tool: &str, path: &str, expected: &str) {
         let decision = file(&engine(rules, mode), tool, path);
         assert_eq!(
             decision.verdict.word(),
@@ -401,48 +402,48 @@ fn tools_are_judged_by_the_same_rules() {
             decision.reason
         );
     }
-    tool("", Mode::Ask, "Read", "src/a", "allow");
-    tool("", Mode::Ask, "Read", "/etc/passwd", "ask");
-    tool("", Mode::Ask, "Write", "src/a", "ask");
-    tool("", Mode::AcceptEdits, "Write", "src/a", "allow");
-    tool("", Mode::Auto, "Write", "src/a", "allow");
-    tool("", Mode::Plan, "Write", "src/a", "deny");
-    tool("", Mode::Plan, "Read", "src/a", "allow");
-    tool("allow Write", Mode::Plan, "Write", "src/a", "deny");
-    tool("deny Read(.env)", Mode::Auto, "Edit", ".env", "deny");
-    tool("deny Read(.env)", Mode::Auto, "Write", ".env", "deny");
-    tool("deny Read(.env)", Mode::Auto, "Grep", "a/.env", "deny");
-    tool("allow Read(.env); deny Read(.env)", Mode::Auto, "Read", ".env", "deny");
-    tool("ask Read(.env); allow Read(.env)", Mode::Auto, "Read", ".env", "ask");
-    tool("allow Write", Mode::Ask, "Write", "src/a", "allow");
-    tool("allow Write", Mode::Ask, "Write", ".git/hooks/pre-commit", "ask");
-    tool("allow Write", Mode::Auto, "Write", ".GIT/hooks/x", "ask");
-    tool("allow Write", Mode::Auto, "Write", ".vscode/tasks.json", "ask");
-    tool("allow Write", Mode::Auto, "Write", ".zero/settings.json", "ask");
-    tool("allow Write", Mode::Auto, "Write", "package.json", "allow");
-    tool("allow Edit(//etc/app/**)", Mode::Ask, "Edit", "/etc/app/x", "ask");
-    tool("allow Edit(//srv/app/**)", Mode::Ask, "Edit", "/srv/app/x", "allow");
-    tool("allow Edit(//srv/app/**)", Mode::Ask, "Read", "/srv/app/x", "ask");
-    tool("allow Delete", Mode::Auto, "Delete", "a", "ask");
-    tool("allow Delete(/a)", Mode::Ask, "Delete", "a", "allow");
-    tool("", Mode::Auto, "Delete", "a", "ask");
+    tool("", PermissionMode::Ask, "Read", "src/a", "allow");
+    tool("", PermissionMode::Ask, "Read", "/etc/passwd", "ask");
+    tool("", PermissionMode::Ask, "Write", "src/a", "ask");
+    tool("", PermissionMode::AcceptEdits, "Write", "src/a", "allow");
+    tool("", PermissionMode::Auto, "Write", "src/a", "allow");
+    tool("", PermissionMode::Plan, "Write", "src/a", "deny");
+    tool("", PermissionMode::Plan, "Read", "src/a", "allow");
+    tool("allow Write", PermissionMode::Plan, "Write", "src/a", "deny");
+    tool("deny Read(.env)", PermissionMode::Auto, "Edit", ".env", "deny");
+    tool("deny Read(.env)", PermissionMode::Auto, "Write", ".env", "deny");
+    tool("deny Read(.env)", PermissionMode::Auto, "Grep", "a/.env", "deny");
+    tool("allow Read(.env); deny Read(.env)", PermissionMode::Auto, "Read", ".env", "deny");
+    tool("ask Read(.env); allow Read(.env)", PermissionMode::Auto, "Read", ".env", "ask");
+    tool("allow Write", PermissionMode::Ask, "Write", "src/a", "allow");
+    tool("allow Write", PermissionMode::Ask, "Write", ".git/hooks/pre-commit", "ask");
+    tool("allow Write", PermissionMode::Auto, "Write", ".GIT/hooks/x", "ask");
+    tool("allow Write", PermissionMode::Auto, "Write", ".vscode/tasks.json", "ask");
+    tool("allow Write", PermissionMode::Auto, "Write", ".zero/settings.json", "ask");
+    tool("allow Write", PermissionMode::Auto, "Write", "package.json", "allow");
+    tool("allow Edit(//etc/app/**)", PermissionMode::Ask, "Edit", "/etc/app/x", "ask");
+    tool("allow Edit(//srv/app/**)", PermissionMode::Ask, "Edit", "/srv/app/x", "allow");
+    tool("allow Edit(//srv/app/**)", PermissionMode::Ask, "Read", "/srv/app/x", "ask");
+    tool("allow Delete", PermissionMode::Auto, "Delete", "a", "ask");
+    tool("allow Delete(/a)", PermissionMode::Ask, "Delete", "a", "allow");
+    tool("", PermissionMode::Auto, "Delete", "a", "ask");
 }
 
 #[test]
 fn modes_decide_where_no_rule_does() {
-    check_mode(Mode::Auto, "", "make", "allow");
-    check_mode(Mode::Auto, "", "cd /tmp && make", "ask");
-    check_mode(Mode::Auto, "", "curl https://a.com", "ask");
-    check_mode(Mode::Auto, "ask Bash(make:*)", "make", "ask");
-    check_mode(Mode::Auto, "deny Bash(make:*)", "make", "deny");
-    check_mode(Mode::Auto, "", "$X", "ask");
-    check_mode(Mode::AcceptEdits, "", "mkdir -p src/x && touch src/x/y", "allow");
-    check_mode(Mode::AcceptEdits, "", "echo x > src/a", "allow");
-    check_mode(Mode::AcceptEdits, "", "echo x > /etc/a", "ask");
-    check_mode(Mode::AcceptEdits, "", "make", "ask");
-    check_mode(Mode::Plan, "", "git log | head", "allow");
-    check_mode(Mode::Plan, "allow Bash(make:*)", "make", "deny");
-    check_mode(Mode::Plan, "", "echo x > a", "deny");
+    check_mode(PermissionMode::Auto, "", "make", "allow");
+    check_mode(PermissionMode::Auto, "", "cd /tmp && make", "ask");
+    check_mode(PermissionMode::Auto, "", "curl https://a.com", "ask");
+    check_mode(PermissionMode::Auto, "ask Bash(make:*)", "make", "ask");
+    check_mode(PermissionMode::Auto, "deny Bash(make:*)", "make", "deny");
+    check_mode(PermissionMode::Auto, "", "$X", "ask");
+    check_mode(PermissionMode::AcceptEdits, "", "mkdir -p src/x && touch src/x/y", "allow");
+    check_mode(PermissionMode::AcceptEdits, "", "echo x > src/a", "allow");
+    check_mode(PermissionMode::AcceptEdits, "", "echo x > /etc/a", "ask");
+    check_mode(PermissionMode::AcceptEdits, "", "make", "ask");
+    check_mode(PermissionMode::Plan, "", "git log | head", "allow");
+    check_mode(PermissionMode::Plan, "allow Bash(make:*)", "make", "deny");
+    check_mode(PermissionMode::Plan, "", "echo x > a", "deny");
 }
 
 #[test]
@@ -467,7 +468,7 @@ fn what_cannot_be_understood_is_asked() {
         "bash x.sh",
         "curl https://$X/",
     ] {
-        let decision = bash(&engine("allow Bash(echo:*)", Mode::Auto), command);
+        let decision = bash(&engine("allow Bash(echo:*)", PermissionMode::Auto), command);
         if command != "rm $X" && command != "bash x.sh" {
             assert_ne!(decision.verdict.word(), "allow", "{command}");
         }
@@ -485,7 +486,7 @@ fn what_cannot_be_understood_is_asked() {
 fn only_a_persons_rule_for_it_lets_commands_change_what_is_protected() {
     #[track_caller]
     fn check(rules: &str, path: &str, expected: bool) {
-        let may = engine(rules, Mode::Ask).may_change(std::path::Path::new(path));
+        let may = engine(rules, PermissionMode::Ask).may_change(std::path::Path::new(path));
         assert_eq!(may, expected, "{path} under {rules}");
     }
     check("allow Edit(.vscode/**)", "/w/.vscode", true);
@@ -499,6 +500,6 @@ fn only_a_persons_rule_for_it_lets_commands_change_what_is_protected() {
     check("allow Edit(.zero/**)", "/w/.zero", false);
     check("allow Edit(.git/hooks/**)", "/w/.git/hooks", false);
     check("allow Edit(~/.local/state/zero/**)", "/home/me/.local/state/zero", false);
-    let projects = engine_of("allow Edit(.vscode/**)", Mode::Ask, Owner::Project);
+    let projects = engine_of("allow Edit(.vscode/**)", PermissionMode::Ask, RuleOwner::Project);
     assert!(!projects.may_change(std::path::Path::new("/w/.vscode")));
 }

@@ -23,14 +23,14 @@ pub struct DayReader {
 
 /// One line of a day's file.
 #[derive(Clone, Copy, Debug)]
-pub struct Line<'a> {
+pub struct DayLogLine<'a> {
     /// Its number in the file, from 1.
     pub number: u64,
     /// Its bytes, without the line break.
     pub bytes: &'a [u8],
 }
 
-impl Line<'_> {
+impl DayLogLine<'_> {
     /// The row it holds; nothing when it is damaged.
     pub fn row(&self) -> Option<AuditRow> {
         serde_json::from_slice(self.bytes).ok()
@@ -66,7 +66,10 @@ impl DayReader {
     }
 
     /// The same with each row's line, as it is recorded.
-    pub fn each_recorded(&mut self, mut each: impl FnMut(AuditRow, Line<'_>)) -> io::Result<()> {
+    pub fn each_recorded(
+        &mut self,
+        mut each: impl FnMut(AuditRow, DayLogLine<'_>),
+    ) -> io::Result<()> {
         let mut damaged = 0;
         self.each_line(|line| match line.row() {
             Some(row) => each(row, line),
@@ -78,7 +81,7 @@ impl DayReader {
 
     /// Hands on the lines that came since the last look, rows or not. One that is longer than any row
     /// comes in parts, all with the same number.
-    pub fn each_line(&mut self, mut each: impl FnMut(Line<'_>)) -> io::Result<()> {
+    pub fn each_line(&mut self, mut each: impl FnMut(DayLogLine<'_>)) -> io::Result<()> {
         loop {
             let room = ROW_BYTES_MAX.saturating_sub(self.partial.len() as u64);
             let count = self.file.by_ref().take(room).read_until(b'\n', &mut self.partial)?;
@@ -90,7 +93,7 @@ impl DayReader {
             if complete {
                 self.lines += u64::from(!self.overlong);
                 let bytes = self.partial.strip_suffix(b"\n").unwrap_or(&self.partial);
-                each(Line { number: self.lines, bytes });
+                each(DayLogLine { number: self.lines, bytes });
                 self.overlong = !ended;
                 self.partial.clear();
             }
@@ -98,8 +101,8 @@ impl DayReader {
     }
 
     /// The beginning of a line whose end is not there, as far as it was read.
-    pub fn unfinished(&self) -> Option<Line<'_>> {
+    pub fn unfinished(&self) -> Option<DayLogLine<'_>> {
         let number = self.lines + u64::from(!self.overlong);
-        (!self.partial.is_empty()).then_some(Line { number, bytes: &self.partial })
+        (!self.partial.is_empty()).then_some(DayLogLine { number, bytes: &self.partial })
     }
 }

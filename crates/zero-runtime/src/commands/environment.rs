@@ -4,9 +4,9 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use zero_policy::shell::changes_what_runs;
-use zero_sandbox::survey;
+use zero_sandbox::path_survey;
 
-use super::Streams;
+use super::StreamMode;
 
 /// Variables that are passed on. A name that ends in `*` stands for many.
 const PASSED_ON: &[&str] = &[
@@ -134,9 +134,9 @@ const USUAL_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbi
 
 /// The variables that every command of a host gets.
 #[derive(Clone, Debug)]
-pub(super) struct Environment(Vec<(String, String)>);
+pub(super) struct CommandEnvironment(Vec<(String, String)>);
 
-impl Environment {
+impl CommandEnvironment {
     /// Picks them from an environment. `allowed` names further ones: a name by itself always
     /// counts, one that ends in `*` only for what neither looks like a secret nor has others run
     /// code.
@@ -164,7 +164,7 @@ impl Environment {
     pub(super) fn path_outside(&self, folders: &[PathBuf]) -> String {
         let path = self.0.iter().find(|(name, _)| name == "PATH");
         let entries = path.into_iter().flat_map(|(_, path)| std::env::split_paths(path));
-        let is_outside = |path: &PathBuf| survey::is_outside(path, folders);
+        let is_outside = |path: &PathBuf| path_survey::is_outside(path, folders);
         let kept: Vec<String> = entries
             .filter(is_outside)
             .filter_map(|path| path.to_str().map(str::to_owned))
@@ -177,12 +177,12 @@ impl Environment {
         &self,
         network: &[(&str, &str)],
         variables: &[(String, String)],
-        streams: Streams,
+        streams: StreamMode,
         tmp: &Path,
     ) -> Vec<(OsString, OsString)> {
         let terminal = match streams {
-            Streams::Pipes => "dumb",
-            Streams::Terminal => "xterm-256color",
+            StreamMode::Pipes => "dumb",
+            StreamMode::Terminal => "xterm-256color",
         };
         let fixed = ALWAYS.iter().copied().chain([("TERM", terminal)]);
         let fixed = fixed.chain(network.iter().copied());
@@ -225,7 +225,7 @@ mod tests {
     fn check(name: &str, allowed: &[&str], passes: bool) {
         let allowed: Vec<String> = allowed.iter().map(|name| (*name).to_owned()).collect();
         let all = [(name.to_owned(), "x".to_owned())];
-        let environment = Environment::scrubbed(&all, &allowed);
+        let environment = CommandEnvironment::scrubbed(&all, &allowed);
         let found = environment.0.iter().any(|(known, _)| known == name);
         assert_eq!(found, passes, "{name} with {allowed:?}");
     }
@@ -241,7 +241,7 @@ mod tests {
         let at = |path: &str| base.join(path).display().to_string();
         let check = |path: &[String], expected: &str| {
             let all = [("PATH".to_owned(), path.join(":"))];
-            let environment = Environment::scrubbed(&all, &[]);
+            let environment = CommandEnvironment::scrubbed(&all, &[]);
             assert_eq!(environment.path_outside(&[base.join("work")]), expected);
         };
         let (tools, inside, link) = (at("tools"), at("work/.venv/bin"), at("link/.venv/bin"));
@@ -293,7 +293,7 @@ mod tests {
         fn check(value: &str, passes: bool) {
             let all = [("MY_URL".to_owned(), value.to_owned())];
             let found = |allowed: &str| {
-                let environment = Environment::scrubbed(&all, &[allowed.to_owned()]);
+                let environment = CommandEnvironment::scrubbed(&all, &[allowed.to_owned()]);
                 environment.0.iter().any(|(name, _)| name == "MY_URL")
             };
             assert_eq!((found("MY_*"), found("MY_URL")), (passes, true), "{value}");
@@ -310,10 +310,10 @@ mod tests {
     #[test]
     fn what_a_call_sets_comes_last_and_each_name_once() {
         let all = [("PATH".to_owned(), "/bin".to_owned())];
-        let environment = Environment::scrubbed(&all, &[]);
+        let environment = CommandEnvironment::scrubbed(&all, &[]);
         let own = [("PAGER".to_owned(), "less".to_owned())];
         let network = [("PAGER", "more")];
-        let seen = environment.with(&network, &own, Streams::Pipes, Path::new("/private"));
+        let seen = environment.with(&network, &own, StreamMode::Pipes, Path::new("/private"));
         let mut shown: Vec<String> = seen
             .iter()
             .map(|(name, value)| format!("{}={}", name.display(), value.display()))

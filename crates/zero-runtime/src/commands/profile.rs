@@ -2,30 +2,30 @@
 //!
 //! What a command may not change is one of two things. The kernel refuses it: everything that
 //! exists, and of what does not exist the little for which something empty may stand in without
-//! misleading anybody. The rest is watched (see [`super::watch`]): a command that makes it finds it
+//! misleading anybody. The rest is watched (see [`super::tree_watch`]): a command that makes it finds it
 //! taken away again.
 
-mod closed;
-mod git;
-mod roots;
-mod secrets;
-mod settings;
-mod terrain;
+mod folder_scanner;
+mod forbidden_roots;
+mod git_repositories;
+mod inaccessible_folders;
+mod protected_settings;
+mod secret_paths;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 
-use zero_core::{ErrorType, Reason, ToolError};
-use zero_sandbox::{FileType, Network, Profile, Workspace, survey};
+use zero_core::{ErrorReason, ErrorType, ToolError};
+use zero_sandbox::{FileType, NetworkAccess, SandboxProfile, Workspace, path_survey};
 
-pub(super) use self::git::{Repositories, STAND_INS, repositories};
-pub(super) use self::secrets::Secrets;
-pub(super) use self::terrain::{Found, Ground, Terrain};
+pub(super) use self::folder_scanner::{FolderScanResult, FolderScanner, WritableRoots};
+pub(super) use self::git_repositories::{GitRepositories, STAND_INS, repositories};
+pub(super) use self::secret_paths::SecretPaths;
 
-use self::closed::Held;
-use super::launch::Access;
-use super::watch::{Before, Watch};
-use super::{CommandSettings, Commands, Launcher};
+use self::inaccessible_folders::InaccessiblePaths;
+use super::launcher::LaunchAccess;
+use super::tree_watch::{TreeSnapshot, TreeWatch};
+use super::{CommandLauncher, CommandSettings, HostCommands};
 use crate::policy::{DeniedFiles, Policy};
 
 /// Files that rules may deny before commands are refused. Each is hidden by a mount of its own, and
@@ -36,39 +36,39 @@ const DENIED_MAX: usize = 400;
 /// What a command may do, and what is looked after once it has ended. Fails when what rules deny
 /// cannot be listed: then no command may run.
 pub(super) fn profile_for(
-    launcher: &Launcher,
+    launcher: &CommandLauncher,
     workspace: &Workspace,
-    network: Network,
-) -> Result<(Profile, Watch), ToolError> {
+    network: NetworkAccess,
+) -> Result<(SandboxProfile, TreeWatch), ToolError> {
     let settings = &launcher.host.settings;
     let roots: Vec<PathBuf> = workspace.roots().map(Path::to_owned).collect();
     let secrets = secrets(&launcher.host, workspace);
-    roots::check(&roots, &secrets.own)?;
+    forbidden_roots::check(&roots, &secrets.own)?;
     // Who changes nothing there needs nothing there to be held or looked after.
     let changes = match launcher.access {
-        Access::AsCommands => roots.clone(),
-        Access::ReadOnly => Vec::new(),
+        LaunchAccess::AsCommands => roots.clone(),
+        LaunchAccess::ReadOnly => Vec::new(),
     };
-    let ground = Ground {
+    let ground = WritableRoots {
         writable: match launcher.access {
-            Access::AsCommands => opened(&launcher.writable, &roots),
-            Access::ReadOnly => Vec::new(),
+            LaunchAccess::AsCommands => opened(&launcher.writable, &roots),
+            LaunchAccess::ReadOnly => Vec::new(),
         },
         roots: changes.clone(),
         home: settings.home.clone(),
-        state: survey::canonical(&launcher.host.state)
+        state: path_survey::canonical(&launcher.host.state)
             .unwrap_or_else(|| launcher.host.state.clone()),
     };
     let live = Arc::clone(&launcher.host.live);
     let start = live.start();
     let found = live.terrain.look(&ground);
     let git = repositories(&ground, &found);
-    let mut own = settings::look(&ground, &found, &settings.protected, &*launcher.policy);
+    let mut own = protected_settings::look(&ground, &found, &settings.protected, &*launcher.policy);
     let masked = masked(&secrets, settings, &*launcher.policy, workspace)?;
-    roots::check_shown(&roots, &masked)?;
+    forbidden_roots::check_shown(&roots, &masked)?;
     let writable = [changes, git.writable.clone(), launcher.writable.clone()].concat();
     secrets.watch(&writable, &mut own);
-    let before = Before {
+    let before = TreeSnapshot {
         start,
         ground,
         watched: own.watched,
@@ -78,10 +78,10 @@ pub(super) fn profile_for(
         overlooked: found.overlooked,
     };
     let policy = Arc::clone(&launcher.policy);
-    let watch = Watch::new(before, &git, policy, (launcher.host.kept.clone(), live));
+    let watch = TreeWatch::new(before, &git, policy, (launcher.host.kept.clone(), live));
     let folders = [&*own.held, &*git.folders, &*git.held, &*secrets.own].concat();
-    let held = Held::new(writable, folders, git.files);
-    let profile = Profile {
+    let held = InaccessiblePaths::new(writable, folders, git.files);
+    let profile = SandboxProfile {
         writable: held.writable,
         protected: held.folders,
         protected_files: held.files,
@@ -96,7 +96,7 @@ pub(super) fn profile_for(
 
 /// What has to be hidden from whatever is started now. Fails when it cannot be listed.
 pub(crate) fn hidden(
-    host: &Commands,
+    host: &HostCommands,
     policy: &dyn Policy,
     workspace: &Workspace,
 ) -> Result<Vec<PathBuf>, ToolError> {
@@ -104,14 +104,14 @@ pub(crate) fn hidden(
 }
 
 /// Where secrets lie for a workspace. Its first folder seldom changes, and nothing else does.
-fn secrets(host: &Commands, workspace: &Workspace) -> Arc<Secrets> {
+fn secrets(host: &HostCommands, workspace: &Workspace) -> Arc<SecretPaths> {
     let mut known = host.secrets.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some((folder, secrets)) = known.as_ref()
         && folder == workspace.cwd()
     {
         return Arc::clone(secrets);
     }
-    let mut secrets = Secrets::of(&host.settings, workspace.cwd());
+    let mut secrets = SecretPaths::of(&host.settings, workspace.cwd());
     secrets.own.push(host.state.clone());
     let secrets = Arc::new(secrets);
     // Where the machine could not be asked, as when no more files can be opened, it is asked again.
@@ -120,13 +120,13 @@ fn secrets(host: &Commands, workspace: &Workspace) -> Arc<Secrets> {
 }
 
 fn masked(
-    secrets: &Secrets,
+    secrets: &SecretPaths,
     settings: &CommandSettings,
     policy: &dyn Policy,
     workspace: &Workspace,
 ) -> Result<Vec<PathBuf>, ToolError> {
     let masked = secrets.masked().chain(denied(settings, policy, workspace)?);
-    let mut masked: Vec<PathBuf> = masked.filter_map(closed::hideable).collect();
+    let mut masked: Vec<PathBuf> = masked.filter_map(inaccessible_folders::hideable).collect();
     masked.sort();
     masked.dedup();
     Ok(masked)
@@ -146,8 +146,8 @@ pub(crate) fn denied(
 
 /// The folders that are open beside the workspace, as far as they are any.
 fn opened(writable: &[PathBuf], roots: &[PathBuf]) -> Vec<PathBuf> {
-    let real = writable.iter().filter_map(|path| survey::canonical(path));
-    let is_folder = |path: &PathBuf| survey::kind(path) == Some(FileType::Directory);
+    let real = writable.iter().filter_map(|path| path_survey::canonical(path));
+    let is_folder = |path: &PathBuf| path_survey::kind(path) == Some(FileType::Directory);
     real.filter(|path| is_folder(path) && !roots.contains(path)).collect()
 }
 
@@ -155,5 +155,5 @@ fn too_many(rules: usize) -> ToolError {
     let message = format!(
         "no command can run here: {rules} rules deny reading files or ask about it, and together they cover more than can be hidden from a command ({DENIED_MAX} files and folders), or there are too many places to look; deny a folder instead of the files in it (`Read(secrets/**)` hides one thing), narrow the rules for `Read`, above all those that begin at `//`, or work in a smaller folder"
     );
-    ToolError::new(ErrorType::PermissionDenied, Reason::Denied, message)
+    ToolError::new(ErrorType::PermissionDenied, ErrorReason::Denied, message)
 }

@@ -9,7 +9,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::PathBuf;
 
-use zero_sandbox::{FileType, StateDir, survey};
+use zero_sandbox::{FileType, StateDir, path_survey};
 
 /// What the shell is told, with its first argument for the note and the others for the line. The
 /// blank keeps a line that begins with `-` from being an option, and what the line turns on, such as
@@ -25,9 +25,9 @@ pub(super) fn wrapped(
     line: &str,
     tmp: &StateDir,
     environment: &mut [(OsString, OsString)],
-) -> (OsString, Vec<OsString>, EndNote) {
+) -> (OsString, Vec<OsString>, LastFolderFile) {
     let shell = if has_bash(environment) { "bash" } else { "sh" };
-    let note = EndNote::new(tmp);
+    let note = LastFolderFile::new(tmp);
     let args = ["-c", WRAPPER, shell, &note.name].into_iter().chain(parts(line));
     (shell.into(), args.map(OsString::from).collect(), note)
 }
@@ -47,17 +47,17 @@ fn parts(mut line: &str) -> Vec<&str> {
 fn has_bash(environment: &[(OsString, OsString)]) -> bool {
     let path = environment.iter().find(|(name, _)| name == "PATH");
     let folders = path.into_iter().flat_map(|(_, path)| std::env::split_paths(path));
-    folders.into_iter().any(|folder| survey::is_program(&folder.join("bash")))
+    folders.into_iter().any(|folder| path_survey::is_program(&folder.join("bash")))
 }
 
 /// Where a shell notes its last folder.
 #[derive(Debug)]
-pub(super) struct EndNote {
+pub(super) struct LastFolderFile {
     tmp: Option<StateDir>,
     name: String,
 }
 
-impl EndNote {
+impl LastFolderFile {
     fn new(tmp: &StateDir) -> Self {
         Self { tmp: Some(tmp.clone()), name: format!(".folder-{:016x}", fastrand::u64(..)) }
     }
@@ -71,13 +71,13 @@ impl EndNote {
     /// of the file, nothing but the name of a folder comes of it.
     pub(super) fn take(&self) -> Option<PathBuf> {
         let tmp = self.tmp.as_ref()?;
-        let noted = survey::small_file(&tmp.path().join(&self.name), NOTE_BYTES_MAX);
+        let noted = path_survey::small_file(&tmp.path().join(&self.name), NOTE_BYTES_MAX);
         let _ = tmp.remove(&self.name);
         let mut noted = noted?;
         noted.pop_if(|last| *last == b'\n');
         let folder = PathBuf::from(OsString::from_vec(noted));
-        let folder = folder.is_absolute().then(|| survey::canonical(&folder)).flatten()?;
-        (survey::kind(&folder) == Some(FileType::Directory)).then_some(folder)
+        let folder = folder.is_absolute().then(|| path_survey::canonical(&folder)).flatten()?;
+        (path_survey::kind(&folder) == Some(FileType::Directory)).then_some(folder)
     }
 }
 

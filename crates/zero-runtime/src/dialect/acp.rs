@@ -1,12 +1,12 @@
 //! `read_file`, `write_file`, `edit_file`: the names of editors' agents.
 
-use super::alike::{COMMAND_ARGS, COMMAND_TIME, MATCHING_LINES, WEB_QUERY};
-use super::table::Shape::{Count, Edits, Text, TextMap};
-use super::table::{Line, always, line, optional, required, says};
+use super::shared_fields::{COMMAND_ARGS, COMMAND_TIME, MATCHING_LINES, WEB_QUERY};
+use super::tool_mapping::FieldShape::{Count, Edits, Text, TextMap};
+use super::tool_mapping::{ToolMapping, always, line, optional, required, says};
 
 const PATH: &str = "Path to the file relative to workspace root";
 
-pub(super) const LINES: &[Line] = &[
+pub(super) const LINES: &[ToolMapping] = &[
     line(
         "read_file",
         "Read",

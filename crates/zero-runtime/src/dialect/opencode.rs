@@ -1,16 +1,16 @@
 //! `read`, `edit`, `grep`: the names of OpenCode.
 
-use super::alike::{
+use super::shared_fields::{
     COMMAND_ARGS, COMMAND_FOLDER, COMMAND_SAYS, COMMAND_TIME, FETCHED, GLOB_FOLDER, GREP_PATTERN,
     GREP_PLACE, LEFT_OUT, MATCHING_LINES, NO_DOMAINS, ONLY_DOMAINS, QUESTIONS, QUESTIONS_ABOUT,
     TODOS, TODOS_ABOUT, WEB_QUERY,
 };
-use super::table::Shape::{Flag, Number, Steps, Text, TextMap, Texts};
-use super::table::{Fixed, Line, always, line, optional, required};
+use super::tool_mapping::FieldShape::{Flag, Number, Steps, Text, TextMap, Texts};
+use super::tool_mapping::{FixedValue, ToolMapping, always, line, optional, required};
 
 const PATH: &str = "Path to the file";
 
-pub(super) const LINES: &[Line] = &[
+pub(super) const LINES: &[ToolMapping] = &[
     line(
         "read",
         "Read",
@@ -104,7 +104,7 @@ pub(super) const LINES: &[Line] = &[
         ],
     ),
     always(
-        &[("operation", Fixed::Text("diagnostics"))],
+        &[("operation", FixedValue::Text("diagnostics"))],
         line(
             "lsp-diagnostics",
             "LSP",
@@ -113,7 +113,7 @@ pub(super) const LINES: &[Line] = &[
         ),
     ),
     always(
-        &[("operation", Fixed::Text("hover"))],
+        &[("operation", FixedValue::Text("hover"))],
         line(
             "lsp-hover",
             "LSP",

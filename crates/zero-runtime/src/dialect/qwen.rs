@@ -1,14 +1,14 @@
 //! `read_file` with `absolute_path`, `read_many_files`, `grep_search`: the names of Qwen Code.
 
-use super::alike::{
+use super::shared_fields::{
     COMMAND_FOLDER, COMMAND_SAYS, COMMAND_TIME, FETCHED, GLOB_FOLDER, GREP_PATTERN, GREP_PLACE,
     LEFT_OUT, MATCHING_LINES, NO_DOMAINS, ONLY_DOMAINS, QUESTIONS, QUESTIONS_ABOUT, TODOS,
     TODOS_ABOUT, WEB_QUERY,
 };
-use super::table::Shape::{Count, Flag, LineFromZero, Reach, Text, Texts};
-use super::table::{Fixed, Line, always, line, optional, required};
+use super::tool_mapping::FieldShape::{Count, Flag, LineFromZero, Reach, Text, Texts};
+use super::tool_mapping::{FixedValue, ToolMapping, always, line, optional, required};
 
-pub(super) const LINES: &[Line] = &[
+pub(super) const LINES: &[ToolMapping] = &[
     line(
         "read_file",
         "Read",
@@ -106,7 +106,7 @@ pub(super) const LINES: &[Line] = &[
         ],
     ),
     always(
-        &[("action", Fixed::Text("save"))],
+        &[("action", FixedValue::Text("save"))],
         line(
             "save_memory",
             "Memory",

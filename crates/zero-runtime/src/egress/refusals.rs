@@ -5,9 +5,9 @@ use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use zero_core::CallId;
-use zero_policy::{HostName, Refusal};
+use zero_policy::{ConnectDeniedError, HostName};
 
-use super::failure::remedy;
+use super::proxy_error::remedy;
 
 /// Most refusals that are remembered with their host.
 const KEPT_MAX: usize = 256;
@@ -16,18 +16,18 @@ const NAMED_MAX: usize = 8;
 
 /// A place in the list of refused connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mark(u64);
+pub struct RefusalCursor(u64);
 
 /// What was refused since a mark.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Refusals {
+pub struct RefusalSummary {
     /// How many connections, as far as is known.
     pub count: u64,
     /// To which hosts, each once, in the order of their first refusal; not all when there were many.
     pub hosts: Vec<RefusedHost>,
 }
 
-impl Refusals {
+impl RefusalSummary {
     /// A sentence for each host, with what the person can do about it.
     pub fn notes(&self) -> Vec<String> {
         let mut notes: Vec<String> = self.hosts.iter().map(ToString::to_string).collect();
@@ -49,7 +49,7 @@ pub struct RefusedHost {
     /// The port.
     pub port: u16,
     /// Why.
-    pub refusal: Refusal,
+    pub refusal: ConnectDeniedError,
     /// The call whose connection it was, where that is known.
     pub call: Option<CallId>,
 }
@@ -66,17 +66,17 @@ impl fmt::Display for RefusedHost {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct RefusalList {
-    kept: Mutex<Kept>,
+pub(super) struct RefusalLog {
+    kept: Mutex<RecentRefusals>,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct RecentRefusals {
     count: u64,
     latest: VecDeque<RefusedHost>,
 }
 
-impl RefusalList {
+impl RefusalLog {
     pub(super) fn add(&self, refused: RefusedHost) {
         let mut kept = self.kept();
         kept.count += 1;
@@ -86,12 +86,12 @@ impl RefusalList {
         }
     }
 
-    pub(super) fn mark(&self) -> Mark {
-        Mark(self.kept().count)
+    pub(super) fn mark(&self) -> RefusalCursor {
+        RefusalCursor(self.kept().count)
     }
 
     /// What was refused since, without what is known to be of other calls than this one.
-    pub(super) fn since(&self, mark: Mark, call: &CallId) -> Refusals {
+    pub(super) fn since(&self, mark: RefusalCursor, call: &CallId) -> RefusalSummary {
         let kept = self.kept();
         let mut count = kept.count.saturating_sub(mark.0);
         let known = usize::try_from(count).unwrap_or(usize::MAX).min(kept.latest.len());
@@ -107,10 +107,10 @@ impl RefusalList {
                 hosts.push(refused.clone());
             }
         }
-        Refusals { count, hosts }
+        RefusalSummary { count, hosts }
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
+    fn kept(&self) -> MutexGuard<'_, RecentRefusals> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -121,7 +121,7 @@ mod tests {
 
     fn refused(host: &str) -> RefusedHost {
         let host = HostName::from_host(host).unwrap();
-        RefusedHost { host, port: 443, refusal: Refusal::NoRule, call: None }
+        RefusedHost { host, port: 443, refusal: ConnectDeniedError::NoRule, call: None }
     }
 
     fn call(number: u128) -> CallId {
@@ -130,10 +130,10 @@ mod tests {
 
     #[test]
     fn what_came_since_a_mark_is_told_once_for_each_host() {
-        let list = RefusalList::default();
+        let list = RefusalLog::default();
         list.add(refused("old.com"));
         let mark = list.mark();
-        assert_eq!(list.since(mark, &call(1)), Refusals::default());
+        assert_eq!(list.since(mark, &call(1)), RefusalSummary::default());
         for host in ["a.com", "b.com", "A.com"] {
             list.add(refused(host));
         }
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn a_flood_is_counted_but_not_kept() {
-        let list = RefusalList::default();
+        let list = RefusalLog::default();
         let mark = list.mark();
         for number in 0..10_000 {
             list.add(refused(&format!("h{number}.com")));
@@ -165,21 +165,21 @@ mod tests {
     #[test]
     fn a_note_says_which_host_why_and_what_to_do() {
         #[track_caller]
-        fn check(refusal: Refusal, expected: &str) {
+        fn check(refusal: ConnectDeniedError, expected: &str) {
             let note = RefusedHost { refusal, ..refused("a.com") }.to_string();
             assert_eq!(note, format!("network: a.com:443 was refused: {expected}"));
         }
         check(
-            Refusal::NoRule,
+            ConnectDeniedError::NoRule,
             "no rule allows this host; to allow it: zero config add permissions.allow 'WebFetch(domain:a.com)'",
         );
         let rule = "a.com:22".to_owned();
         check(
-            Refusal::Port { rule, port: 443 },
+            ConnectDeniedError::Port { rule, port: 443 },
             "rule `a.com:22` allows this host, but not port 443; to allow it: zero config add sandbox.network 'a.com:443'",
         );
         check(
-            Refusal::OtherName { said: "names another host, `b.com`".to_owned() },
+            ConnectDeniedError::OtherName { said: "names another host, `b.com`".to_owned() },
             "its TLS greeting names another host, `b.com`",
         );
     }

@@ -11,22 +11,22 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::Instant;
 use zero_policy::HostName;
 
-use super::body::BodyReader;
-use super::sni::{self, Greeting};
+use super::request_body::RequestBodyReader;
+use super::sni::{self, ClientHelloCheck};
 
 /// Bytes on their way in one direction.
 const BUFFER_BYTES: usize = 16 * 1024;
 
 /// How much was passed on, and when something was last.
 #[derive(Debug)]
-pub(super) struct Traffic {
+pub(super) struct TrafficCounters {
     began: Instant,
     sent: AtomicU64,
     received: AtomicU64,
     last_ms: AtomicU64,
 }
 
-impl Traffic {
+impl TrafficCounters {
     pub(super) fn new() -> Self {
         let zero = || AtomicU64::new(0);
         Self { began: Instant::now(), sent: zero(), received: zero(), last_ms: zero() }
@@ -72,7 +72,7 @@ impl Traffic {
 
 /// How a connection ended that once stood.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum End {
+pub(super) enum RelayEnd {
     /// Both ends are done.
     Closed,
     /// One end broke off.
@@ -86,11 +86,11 @@ pub(super) enum End {
 }
 
 /// What is passed on to the host.
-pub(super) struct Outgoing {
+pub(super) struct UpstreamTransfer {
     /// What was read already.
     pub(super) early: Vec<u8>,
     /// The one body that may be sent; anything where there is none.
-    pub(super) body: Option<BodyReader>,
+    pub(super) body: Option<RequestBodyReader>,
     /// The host that a TLS client has to greet.
     pub(super) greets: Option<HostName>,
 }
@@ -99,10 +99,10 @@ pub(super) struct Outgoing {
 pub(super) async fn relay<C, H>(
     client: C,
     host: H,
-    outgoing: Outgoing,
-    traffic: &Traffic,
+    outgoing: UpstreamTransfer,
+    traffic: &TrafficCounters,
     idle: Duration,
-) -> End
+) -> RelayEnd
 where
     C: AsyncRead + AsyncWrite + Unpin,
     H: AsyncRead + AsyncWrite + Unpin,
@@ -111,7 +111,7 @@ where
     let (from_host, to_host) = tokio::io::split(host);
     let is_message = outgoing.body.is_some();
     let send = pass_on(from_client, to_host, outgoing, |bytes| traffic.add(&traffic.sent, bytes));
-    let all = Outgoing { early: Vec::new(), body: None, greets: None };
+    let all = UpstreamTransfer { early: Vec::new(), body: None, greets: None };
     let receive = pass_on(from_host, to_client, all, |bytes| traffic.add(&traffic.received, bytes));
     tokio::pin!(send, receive);
     let idle = traffic.until_idle(idle);
@@ -123,30 +123,30 @@ where
                 sent = true;
                 match stop {
                     // What the host says is heard to its end, even when it no longer listens.
-                    Stop::End | Stop::Write(_) if !received => {}
-                    Stop::End => return End::Closed,
-                    Stop::Read(kind) | Stop::Write(kind) => return End::Broken(kind),
-                    Stop::NotOneRequest => return End::NotOneRequest,
-                    Stop::OtherName(said) => return End::OtherName(said),
+                    RelayStop::End | RelayStop::Write(_) if !received => {}
+                    RelayStop::End => return RelayEnd::Closed,
+                    RelayStop::Read(kind) | RelayStop::Write(kind) => return RelayEnd::Broken(kind),
+                    RelayStop::NotOneRequest => return RelayEnd::NotOneRequest,
+                    RelayStop::OtherName(said) => return RelayEnd::OtherName(said),
                 }
             }
             stop = &mut receive, if !received => {
                 received = true;
                 match stop {
-                    Stop::End if !sent && !is_message => {}
-                    Stop::End => return End::Closed,
-                    Stop::Read(kind) | Stop::Write(kind) => return End::Broken(kind),
-                    Stop::NotOneRequest => return End::NotOneRequest,
-                    Stop::OtherName(said) => return End::OtherName(said),
+                    RelayStop::End if !sent && !is_message => {}
+                    RelayStop::End => return RelayEnd::Closed,
+                    RelayStop::Read(kind) | RelayStop::Write(kind) => return RelayEnd::Broken(kind),
+                    RelayStop::NotOneRequest => return RelayEnd::NotOneRequest,
+                    RelayStop::OtherName(said) => return RelayEnd::OtherName(said),
                 }
             }
-            () = &mut idle => return End::Idle,
+            () = &mut idle => return RelayEnd::Idle,
         }
     }
 }
 
 /// Why one direction stopped.
-enum Stop {
+enum RelayStop {
     End,
     Read(io::ErrorKind),
     Write(io::ErrorKind),
@@ -154,12 +154,17 @@ enum Stop {
     OtherName(String),
 }
 
-async fn pass_on<R, W>(mut from: R, mut to: W, outgoing: Outgoing, passed: impl Fn(usize)) -> Stop
+async fn pass_on<R, W>(
+    mut from: R,
+    mut to: W,
+    outgoing: UpstreamTransfer,
+    passed: impl Fn(usize),
+) -> RelayStop
 where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin,
 {
-    let Outgoing { early, mut body, mut greets } = outgoing;
+    let UpstreamTransfer { early, mut body, mut greets } = outgoing;
     let mut buffer = vec![0; BUFFER_BYTES];
     let mut out = Vec::new();
     // The beginning of a greeting, until all of it is there.
@@ -173,20 +178,22 @@ where
                 Ok(0) => {
                     // The other side may be gone, which shows when something is read from it.
                     let _ = to.shutdown().await;
-                    return Stop::End;
+                    return RelayStop::End;
                 }
                 Ok(count) => buffer.get(..count).unwrap_or_default(),
-                Err(error) => return Stop::Read(error.kind()),
+                Err(error) => return RelayStop::Read(error.kind()),
             },
         };
         let bytes = match &mut body {
             None => bytes,
             Some(body) => {
                 out.clear();
-                let Ok(surplus) = body.feed(bytes, &mut out) else { return Stop::NotOneRequest };
+                let Ok(surplus) = body.feed(bytes, &mut out) else {
+                    return RelayStop::NotOneRequest;
+                };
                 // Old clients send a line break after a body, which means nothing.
                 if surplus.iter().any(|byte| !b"\r\n".contains(byte)) {
-                    return Stop::NotOneRequest;
+                    return RelayStop::NotOneRequest;
                 }
                 out.as_slice()
             }
@@ -194,14 +201,14 @@ where
         if let Some(host) = &greets {
             held.extend_from_slice(bytes);
             match sni::look(&held, host) {
-                Greeting::Unfinished => continue,
-                Greeting::Fine => greets = None,
-                Greeting::Wrong(said) => return Stop::OtherName(said),
+                ClientHelloCheck::Unfinished => continue,
+                ClientHelloCheck::Fine => greets = None,
+                ClientHelloCheck::Wrong(said) => return RelayStop::OtherName(said),
             }
         }
         let bytes = if held.is_empty() { bytes } else { held.as_slice() };
         if let Err(error) = to.write_all(bytes).await {
-            return Stop::Write(error.kind());
+            return RelayStop::Write(error.kind());
         }
         passed(bytes.len());
         held.clear();

@@ -19,7 +19,7 @@ const HOST_NAME: u8 = 0;
 
 /// What the first bytes of a client are.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Greeting {
+pub(super) enum ClientHelloCheck {
     /// Too few to tell.
     Unfinished,
     /// To be passed on.
@@ -29,70 +29,72 @@ pub(super) enum Greeting {
 }
 
 /// Looks at the first bytes that a client sends through a tunnel to `host`.
-pub(super) fn look(bytes: &[u8], host: &HostName) -> Greeting {
+pub(super) fn look(bytes: &[u8], host: &HostName) -> ClientHelloCheck {
     match (bytes, host.name()) {
         // Whoever allows an address allows whatever answers there.
-        (_, None) => return Greeting::Fine,
+        (_, None) => return ClientHelloCheck::Fine,
         ([HANDSHAKE_RECORD, 3, ..] | [HANDSHAKE_RECORD] | [], _) => {}
-        _ => return Greeting::Fine,
+        _ => return ClientHelloCheck::Fine,
     }
     match names(bytes) {
-        Err(Unreadable::Unfinished) if bytes.len() < GREETING_BYTES_MAX => Greeting::Unfinished,
-        Err(_) => Greeting::Wrong("cannot be read".to_owned()),
+        Err(ClientHelloError::Unfinished) if bytes.len() < GREETING_BYTES_MAX => {
+            ClientHelloCheck::Unfinished
+        }
+        Err(_) => ClientHelloCheck::Wrong("cannot be read".to_owned()),
         Ok(names) => {
             let other = names.iter().find(|name| {
                 let name = std::str::from_utf8(name).ok();
                 name.and_then(|name| HostName::from_host(name).ok()).as_ref() != Some(host)
             });
-            other.map_or(Greeting::Fine, |name| {
+            other.map_or(ClientHelloCheck::Fine, |name| {
                 let name: String = String::from_utf8_lossy(name).chars().take(80).collect();
-                Greeting::Wrong(format!("names another host, `{}`", name.escape_debug()))
+                ClientHelloCheck::Wrong(format!("names another host, `{}`", name.escape_debug()))
             })
         }
     }
 }
 
 #[derive(Debug)]
-enum Unreadable {
+enum ClientHelloError {
     /// Bytes are missing that may still come.
     Unfinished,
     Malformed,
 }
 
 /// The hosts that a greeting names.
-fn names(bytes: &[u8]) -> Result<Vec<Vec<u8>>, Unreadable> {
+fn names(bytes: &[u8]) -> Result<Vec<Vec<u8>>, ClientHelloError> {
     let message = message(bytes)?;
     // Of a message that is whole nothing can be missing.
-    named_in(Reader(&message)).ok_or(Unreadable::Malformed)
+    named_in(ClientHelloReader(&message)).ok_or(ClientHelloError::Malformed)
 }
 
 /// The body of the first message, put together from as many records as it takes.
-fn message(bytes: &[u8]) -> Result<Vec<u8>, Unreadable> {
-    let mut records = Reader(bytes);
+fn message(bytes: &[u8]) -> Result<Vec<u8>, ClientHelloError> {
+    let mut records = ClientHelloReader(bytes);
     let mut message = Vec::new();
     loop {
         if let [kind, high, middle, low, body @ ..] = &message[..] {
             let length = u32::from_be_bytes([0, *high, *middle, *low]) as usize;
             if *kind != CLIENT_HELLO || length > GREETING_BYTES_MAX {
-                return Err(Unreadable::Malformed);
+                return Err(ClientHelloError::Malformed);
             }
             if let Some(body) = body.get(..length) {
                 return Ok(body.to_vec());
             }
         }
-        let [kind, major, _] = records.array().ok_or(Unreadable::Unfinished)?;
+        let [kind, major, _] = records.array().ok_or(ClientHelloError::Unfinished)?;
         if (kind, major) != (HANDSHAKE_RECORD, 3) {
-            return Err(Unreadable::Malformed);
+            return Err(ClientHelloError::Malformed);
         }
-        let part = records.long().ok_or(Unreadable::Unfinished)?;
+        let part = records.long().ok_or(ClientHelloError::Unfinished)?;
         if part.0.is_empty() {
-            return Err(Unreadable::Malformed);
+            return Err(ClientHelloError::Malformed);
         }
         message.extend_from_slice(part.0);
     }
 }
 
-fn named_in(mut hello: Reader<'_>) -> Option<Vec<Vec<u8>>> {
+fn named_in(mut hello: ClientHelloReader<'_>) -> Option<Vec<Vec<u8>>> {
     let mut names = Vec::new();
     let _version_and_random: [u8; 34] = hello.array()?;
     let _session = hello.short()?;
@@ -119,9 +121,9 @@ fn named_in(mut hello: Reader<'_>) -> Option<Vec<Vec<u8>>> {
 }
 
 /// What is left to read.
-struct Reader<'a>(&'a [u8]);
+struct ClientHelloReader<'a>(&'a [u8]);
 
-impl<'a> Reader<'a> {
+impl<'a> ClientHelloReader<'a> {
     fn take(&mut self, count: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(count)?;
         self.0 = rest;
@@ -180,9 +182,9 @@ mod tests {
     #[track_caller]
     fn check(bytes: &[u8], host: &str, expected: &str) {
         let said = match look(bytes, &HostName::from_host(host).unwrap()) {
-            Greeting::Unfinished => "unfinished".to_owned(),
-            Greeting::Fine => "fine".to_owned(),
-            Greeting::Wrong(said) => said,
+            ClientHelloCheck::Unfinished => "unfinished".to_owned(),
+            ClientHelloCheck::Fine => "fine".to_owned(),
+            ClientHelloCheck::Wrong(said) => said,
         };
         assert_eq!(said, expected, "{host} {bytes:?}");
     }
@@ -239,7 +241,7 @@ mod tests {
         ) {
             let host = HostName::from_host("a.com").unwrap();
             let mut bytes = hello(&[server_name(&[&name])], record);
-            let is_fine = look(&bytes, &host) == Greeting::Fine;
+            let is_fine = look(&bytes, &host) == ClientHelloCheck::Fine;
             prop_assert_eq!(is_fine, name == "a.com");
             let at = at.index(bytes.len());
             bytes.splice(at..(at + put.len()).min(bytes.len()), put);

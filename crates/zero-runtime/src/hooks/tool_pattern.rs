@@ -1,7 +1,7 @@
 //! Which tools a hook is for.
 
-use zero_policy::rule::Owner;
-use zero_policy::{Rule, Source, Verdict};
+use zero_policy::rule::RuleOwner;
+use zero_policy::{PolicyRule, RuleSource, Verdict};
 
 /// The tools that one name in a hook's `match` stands for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,8 +25,9 @@ impl ToolPattern {
             let what = "a hook is for tools by their names; let the hook itself look at the input";
             return Err(what.to_owned());
         }
-        let source = Source { name: String::new(), line: None, owner: Owner::Person };
-        let rule = Rule::parse(text, Verdict::Deny, source).map_err(|error| error.to_string())?;
+        let source = RuleSource { name: String::new(), line: None, owner: RuleOwner::Person };
+        let rule =
+            PolicyRule::parse(text, Verdict::Deny, source).map_err(|error| error.to_string())?;
         if let Some(tool) = rule.tool_name() {
             return Ok(Self::Named(tool.to_owned()));
         }

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use zero_core::{Reason, ToolError};
-use zero_sandbox::Gap;
-use zero_sandbox::running::{Ended, Why};
+use zero_core::{ErrorReason, ToolError};
+use zero_sandbox::ConfinementGap;
+use zero_sandbox::running_command::{CommandExit, ExitCause};
 
-use super::unread::Piece;
-use super::watched::{NotSent, Watched};
-use crate::commands::{Allowed, Settled};
+use super::monitored_command::{MonitoredCommand, SendInputError};
+use super::unread_output::OutputChunk;
+use crate::commands::{ToolCommandLimits, WatchReport};
 
 /// A command of a session that goes on while others are called.
 #[derive(Debug)]
@@ -18,9 +18,9 @@ pub struct Job {
     command: String,
     since: Instant,
     spill_file: Option<String>,
-    allowed: Allowed,
-    missing: Vec<Gap>,
-    watched: Arc<Watched>,
+    allowed: ToolCommandLimits,
+    missing: Vec<ConfinementGap>,
+    watched: Arc<MonitoredCommand>,
 }
 
 /// Whether a job runs.
@@ -29,22 +29,22 @@ pub enum JobStatus {
     /// It does.
     Running,
     /// It ended, and how; `None` when nobody knows.
-    Ended(Option<Ended>),
+    Ended(Option<CommandExit>),
 }
 
 /// A command that is to be a job.
-pub(crate) struct Candidate {
+pub(crate) struct JobCandidate {
     pub(crate) command: String,
     pub(crate) spill_file: Option<String>,
-    pub(crate) allowed: Allowed,
+    pub(crate) allowed: ToolCommandLimits,
     /// What does not hold of its confinement, by leave of the settings.
-    pub(crate) missing: Vec<Gap>,
-    pub(crate) watched: Arc<Watched>,
+    pub(crate) missing: Vec<ConfinementGap>,
+    pub(crate) watched: Arc<MonitoredCommand>,
 }
 
 impl Job {
-    pub(super) fn new(id: String, candidate: Candidate) -> Self {
-        let Candidate { command, spill_file, allowed, missing, watched } = candidate;
+    pub(super) fn new(id: String, candidate: JobCandidate) -> Self {
+        let JobCandidate { command, spill_file, allowed, missing, watched } = candidate;
         watched.leave_queue();
         Self { id, command, since: Instant::now(), spill_file, allowed, missing, watched }
     }
@@ -79,18 +79,18 @@ impl Job {
     pub fn stopped(&self) -> Option<ToolError> {
         let ended = self.watched.end()??;
         match ended.why {
-            Why::Killed => None,
+            ExitCause::Killed => None,
             _ => self.allowed.error_of(&ended),
         }
     }
 
     /// What does not hold of its confinement, by leave of the settings.
-    pub fn missing(&self) -> &[Gap] {
+    pub fn missing(&self) -> &[ConfinementGap] {
         &self.missing
     }
 
     /// What it made that it may not make; known once it has ended.
-    pub fn settled(&self) -> Settled {
+    pub fn settled(&self) -> WatchReport {
         self.watched.settled()
     }
 
@@ -105,22 +105,23 @@ impl Job {
     }
 
     /// What it wrote since this was last asked, and how many bytes before that are lost.
-    pub fn take_output(&self) -> (Vec<Piece>, u64) {
+    pub fn take_output(&self) -> (Vec<OutputChunk>, u64) {
         self.watched.take_unread()
     }
 
     /// Sends it a text to read.
     pub fn send(&self, text: &str) -> Result<(), ToolError> {
-        let failed =
-            |what: &str| Err(ToolError::failed(Reason::Busy, format!("job `{}` {what}", self.id)));
+        let failed = |what: &str| {
+            Err(ToolError::failed(ErrorReason::Busy, format!("job `{}` {what}", self.id)))
+        };
         if self.status() != JobStatus::Running {
             return failed("has ended and reads nothing any more");
         }
         match self.watched.send(text) {
             Ok(()) => Ok(()),
-            Err(NotSent::Full) => failed("does not read what it was sent before"),
-            Err(NotSent::Closed) => failed("has closed its input"),
-            Err(NotSent::NoInput) => {
+            Err(SendInputError::Full) => failed("does not read what it was sent before"),
+            Err(SendInputError::Closed) => failed("has closed its input"),
+            Err(SendInputError::NoInput) => {
                 failed("has no input: start it with `run_in_background` to send it texts")
             }
         }

@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use zero_sandbox::survey::{self, Listing, Way};
+use zero_sandbox::path_survey::{self, FolderListing, PathReachability};
 
 /// Names that are looked at in all.
 const LOOKED_MAX: usize = 200_000;
@@ -16,16 +16,17 @@ const FOLDER_MAX: usize = 50_000;
 const KERNELS: &[&str] = &["/proc", "/sys", "/dev"];
 
 /// Whether something may be read, by its path as it is found and by what that denotes.
-pub(super) type MayRead<'a> = dyn Fn(&Path, &Path) -> bool + 'a;
+pub(super) type ReadPredicate<'a> = dyn Fn(&Path, &Path) -> bool + 'a;
 
 /// Everything at or beneath `starts` that `may_read` refuses, and every folder of which that cannot
 /// be said. `None` when there is more than `most`, or too much to look at.
 pub(super) fn find(
     starts: Vec<PathBuf>,
     most: usize,
-    may_read: &MayRead<'_>,
+    may_read: &ReadPredicate<'_>,
 ) -> Option<Vec<PathBuf>> {
-    let mut search = Search { found: Vec::new(), open: Vec::new(), looked: 0, most, may_read };
+    let mut search =
+        DeniedFileSearch { found: Vec::new(), open: Vec::new(), looked: 0, most, may_read };
     for start in starts {
         search.start(start);
     }
@@ -38,47 +39,47 @@ pub(super) fn find(
     (found.len() <= most).then_some(found)
 }
 
-struct Search<'a> {
+struct DeniedFileSearch<'a> {
     found: Vec<PathBuf>,
-    open: Vec<Folder>,
+    open: Vec<SearchFolder>,
     looked: usize,
     most: usize,
-    may_read: &'a MayRead<'a>,
+    may_read: &'a ReadPredicate<'a>,
 }
 
 /// A folder to look into. What lies in it and is no link denotes the same name in what it denotes,
 /// so that no way has to be followed again for every file.
-struct Folder {
+struct SearchFolder {
     path: PathBuf,
     denotes: PathBuf,
 }
 
-struct TooMany;
+struct TooManyFiles;
 
-impl Search<'_> {
+impl DeniedFileSearch<'_> {
     fn start(&mut self, path: PathBuf) {
-        let denotes = survey::canonical(&path).unwrap_or_else(|| path.clone());
-        match survey::way(&path) {
-            Way::Missing => {}
-            Way::Closed(folder) => self.closed(folder),
-            Way::Open if !(self.may_read)(&path, &denotes) => self.found.push(path),
-            Way::Open => self.open.push(Folder { path, denotes }),
+        let denotes = path_survey::canonical(&path).unwrap_or_else(|| path.clone());
+        match path_survey::way(&path) {
+            PathReachability::Missing => {}
+            PathReachability::Closed(folder) => self.closed(folder),
+            PathReachability::Open if !(self.may_read)(&path, &denotes) => self.found.push(path),
+            PathReachability::Open => self.open.push(SearchFolder { path, denotes }),
         }
     }
 
-    fn folder(&mut self, folder: &Folder) -> Result<(), TooMany> {
-        let names = match survey::list(&folder.path, FOLDER_MAX) {
-            Listing::Names(names) => names,
-            Listing::TooMany => return Err(TooMany),
-            Listing::NoFolder => return Ok(()),
-            Listing::Closed => {
+    fn folder(&mut self, folder: &SearchFolder) -> Result<(), TooManyFiles> {
+        let names = match path_survey::list(&folder.path, FOLDER_MAX) {
+            FolderListing::Names(names) => names,
+            FolderListing::TooMany => return Err(TooManyFiles),
+            FolderListing::NoFolder => return Ok(()),
+            FolderListing::Closed => {
                 self.closed(folder.path.clone());
                 return Ok(());
             }
         };
         self.looked += names.len();
         if self.looked > LOOKED_MAX {
-            return Err(TooMany);
+            return Err(TooManyFiles);
         }
         // One buffer for all of them: most are judged and forgotten.
         let (mut path, mut denotes) = (folder.path.clone(), folder.denotes.clone());
@@ -90,12 +91,12 @@ impl Search<'_> {
             } else if !(self.may_read)(&path, &denotes) {
                 self.found.push(path.clone());
             } else if name.is_folder && !is_kernels(&path) {
-                self.open.push(Folder { path: path.clone(), denotes: denotes.clone() });
+                self.open.push(SearchFolder { path: path.clone(), denotes: denotes.clone() });
             }
             path.pop();
             denotes.pop();
             if self.found.len() > self.most {
-                return Err(TooMany);
+                return Err(TooManyFiles);
             }
         }
         Ok(())
@@ -103,14 +104,14 @@ impl Search<'_> {
 
     /// What a link stands for is what has to be hidden.
     fn link(&mut self, path: &Path) {
-        match survey::canonical(path) {
+        match path_survey::canonical(path) {
             Some(denotes) if (self.may_read)(path, &denotes) => {}
             Some(denotes) => self.found.push(denotes),
             // It leads round in circles, or through a folder that is closed: what would be entered
             // behind it says which.
             None if (self.may_read)(path, path) => {}
             None => {
-                if let Way::Closed(folder) = survey::way(&path.join(".")) {
+                if let PathReachability::Closed(folder) = path_survey::way(&path.join(".")) {
                     self.closed(folder);
                 }
             }
@@ -118,7 +119,7 @@ impl Search<'_> {
     }
 
     fn closed(&mut self, folder: PathBuf) {
-        if survey::may_open(&folder) {
+        if path_survey::may_open(&folder) {
             self.found.push(folder);
         }
     }

@@ -8,24 +8,24 @@ use std::process::{Command, Stdio};
 
 use jiff::Timestamp;
 use proptest::prelude::*;
-use zero_runtime::audit::verify::{Begin, Check, Verified};
-use zero_runtime::audit::{Audit, AuditRow, Link, Pin};
-use zero_runtime::host::new_call_id;
+use zero_runtime::audit::verification::{LogStart, VerificationReport, VerifyOptions};
+use zero_runtime::audit::{AuditLog, AuditRow, ChainLink, ChainPosition};
+use zero_runtime::tool_host::new_call_id;
 use zero_sandbox::locked_line::LockedLine;
 use zero_sandbox::{StateDir, Workspace};
 
 /// A log of three days with three rows each, 1 to 9.
-struct Log {
+struct LogFixture {
     folder: tempfile::TempDir,
-    audit: Audit,
+    audit: AuditLog,
 }
 
 const DAYS: [&str; 3] = ["2026-01-01", "2026-01-02", "2026-01-03"];
 
-impl Log {
+impl LogFixture {
     fn empty() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let audit = Audit::new(&StateDir::new(folder.path()));
+        let audit = AuditLog::new(&StateDir::new(folder.path()));
         Self { folder, audit }
     }
 
@@ -64,7 +64,7 @@ impl Log {
             .unwrap();
     }
 
-    fn verify(&self, check: &Check) -> Verified {
+    fn verify(&self, check: &VerifyOptions) -> VerificationReport {
         self.audit.verify(check, |_| {}).unwrap()
     }
 }
@@ -76,7 +76,7 @@ fn row(folder: &Path, day: &str) -> AuditRow {
 }
 
 /// What is found, one a line: place, word and rows.
-fn said(verified: &Verified) -> String {
+fn said(verified: &VerificationReport) -> String {
     let line = |line: Option<u64>| line.map_or_else(String::new, |line| format!(":{line}"));
     let rows = |rows: Option<(u64, u64)>| match rows {
         Some((first, last)) if first == last => format!(" {first}"),
@@ -96,14 +96,14 @@ fn said(verified: &Verified) -> String {
 }
 
 #[track_caller]
-fn check(tamper: impl FnOnce(&Log), expected: &str) {
-    let log = Log::new();
+fn check(tamper: impl FnOnce(&LogFixture), expected: &str) {
+    let log = LogFixture::new();
     tamper(&log);
-    assert_eq!(said(&log.verify(&Check::default())), expected);
+    assert_eq!(said(&log.verify(&VerifyOptions::default())), expected);
     // What was done is still found when more rows have come.
     log.add(DAYS[2]);
     log.add(DAYS[2]);
-    assert_eq!(log.verify(&Check::default()).is_intact(), expected.is_empty());
+    assert_eq!(log.verify(&VerifyOptions::default()).is_intact(), expected.is_empty());
 }
 
 /// A row with a right hash of its own.
@@ -114,14 +114,15 @@ fn forged(line: &str, seq: u64, prev: &str) -> String {
     format!("{body},\"hash\":\"{hash}\"}}")
 }
 
-fn link(line: &str) -> Link {
-    Link::of(line.as_bytes()).unwrap()
+fn link(line: &str) -> ChainLink {
+    ChainLink::of(line.as_bytes()).unwrap()
 }
 
 #[test]
 fn an_untouched_log_is_intact_and_private() {
-    let log = Log::new();
-    let verified = log.verify(&Check { begin: Begin::FirstRow, ..Check::default() });
+    let log = LogFixture::new();
+    let verified =
+        log.verify(&VerifyOptions { begin: LogStart::FirstRow, ..VerifyOptions::default() });
     assert_eq!(said(&verified), "");
     assert_eq!((verified.rows, verified.days, verified.first), (9, 3, Some(1)));
     assert_eq!(verified.head.as_ref().unwrap().seq, 9);
@@ -129,7 +130,7 @@ fn an_untouched_log_is_intact_and_private() {
         let mode = fs::metadata(log.path(name)).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600, "{name}");
     }
-    assert_eq!(said(&Log::empty().verify(&Check::default())), "");
+    assert_eq!(said(&LogFixture::empty().verify(&VerifyOptions::default())), "");
 }
 
 #[test]
@@ -171,7 +172,7 @@ fn every_kind_of_tampering_is_found_where_it_was_done() {
     );
     // Renamed.
     let rename = |from: usize, to: &'static str| {
-        move |log: &Log| fs::rename(log.day(from), log.path(to)).unwrap()
+        move |log: &LogFixture| fs::rename(log.day(from), log.path(to)).unwrap()
     };
     check(rename(2, "2027-01-01.jsonl"), "2027-01-01:1 other_day 7");
     check(rename(0, "2025-01-01.jsonl"), "2025-01-01:1 other_day 1");
@@ -217,7 +218,7 @@ fn every_kind_of_tampering_is_found_where_it_was_done() {
 
 /// One thing done to a day's file, at places given as shares of its length.
 #[derive(Clone, Debug)]
-enum Deed {
+enum Tampering {
     Byte(f64, u8),
     Remove(f64),
     Repeat(f64, f64),
@@ -226,19 +227,19 @@ enum Deed {
     Forge(f64, u64),
 }
 
-fn deed() -> impl Strategy<Value = Deed> {
+fn deed() -> impl Strategy<Value = Tampering> {
     let share = || 0.0..1.0f64;
     prop_oneof![
-        (share(), any::<u8>()).prop_map(|(at, byte)| Deed::Byte(at, byte)),
-        share().prop_map(Deed::Remove),
-        (share(), share()).prop_map(|(from, to)| Deed::Repeat(from, to)),
-        (share(), share()).prop_map(|(one, other)| Deed::Swap(one, other)),
-        share().prop_map(Deed::Cut),
-        (share(), 1..12u64).prop_map(|(at, seq)| Deed::Forge(at, seq)),
+        (share(), any::<u8>()).prop_map(|(at, byte)| Tampering::Byte(at, byte)),
+        share().prop_map(Tampering::Remove),
+        (share(), share()).prop_map(|(from, to)| Tampering::Repeat(from, to)),
+        (share(), share()).prop_map(|(one, other)| Tampering::Swap(one, other)),
+        share().prop_map(Tampering::Cut),
+        (share(), 1..12u64).prop_map(|(at, seq)| Tampering::Forge(at, seq)),
     ]
 }
 
-fn done(text: &[u8], deed: &Deed) -> Vec<u8> {
+fn done(text: &[u8], deed: &Tampering) -> Vec<u8> {
     let at = |share: f64, length: usize| (share * length as f64) as usize;
     let mut bytes = text.to_vec();
     let mut lines: Vec<&[u8]> = text.split_inclusive(|byte| *byte == b'\n').collect();
@@ -248,21 +249,21 @@ fn done(text: &[u8], deed: &Deed) -> Vec<u8> {
         return bytes;
     }
     match *deed {
-        Deed::Byte(share, byte) => {
+        Tampering::Byte(share, byte) => {
             let at = at(share, bytes.len());
             bytes[at] = byte;
             return bytes;
         }
-        Deed::Cut(share) => {
+        Tampering::Cut(share) => {
             bytes.truncate(at(share, bytes.len()));
             return bytes;
         }
-        Deed::Remove(share) => drop(lines.remove(at(share, count))),
-        Deed::Repeat(from, to) => lines.insert(at(to, count), lines[at(from, count)]),
-        Deed::Swap(one, other) => lines.swap(at(one, count), at(other, count)),
-        Deed::Forge(share, seq) => {
+        Tampering::Remove(share) => drop(lines.remove(at(share, count))),
+        Tampering::Repeat(from, to) => lines.insert(at(to, count), lines[at(from, count)]),
+        Tampering::Swap(one, other) => lines.swap(at(one, count), at(other, count)),
+        Tampering::Forge(share, seq) => {
             let line = String::from_utf8_lossy(lines[at(share, count)]).into_owned();
-            let Some(prev) = Link::of(line.as_bytes()).map(|link| link.pin.hash) else {
+            let Some(prev) = ChainLink::of(line.as_bytes()).map(|link| link.pin.hash) else {
                 return bytes;
             };
             forgery = format!("{}\n", forged(&line, seq, &prev)).into_bytes();
@@ -274,10 +275,10 @@ fn done(text: &[u8], deed: &Deed) -> Vec<u8> {
 
 #[test]
 fn nothing_that_is_done_to_the_files_goes_unnoticed() {
-    let log = Log::new();
+    let log = LogFixture::new();
     let days: Vec<Vec<u8>> = (0..3).map(|day| fs::read(log.day(day)).unwrap()).collect();
     let strategy = proptest::collection::vec((0..3usize, deed()), 1..4);
-    let from_start = Check { begin: Begin::FirstRow, ..Check::default() };
+    let from_start = VerifyOptions { begin: LogStart::FirstRow, ..VerifyOptions::default() };
     let mut runner = proptest::test_runner::TestRunner::default();
     runner
         .run(&strategy, |deeds| {
@@ -310,13 +311,13 @@ fn nothing_that_is_done_to_the_files_goes_unnoticed() {
 
 #[test]
 fn a_head_that_was_touched_is_found() {
-    let log = Log::new();
+    let log = LogFixture::new();
     let head = fs::read_to_string(log.path("head")).unwrap();
-    let hash = log.verify(&Check::default()).head.unwrap().hash;
+    let hash = log.verify(&VerifyOptions::default()).head.unwrap().hash;
     let edit = |from: &str, to: &str| {
         assert!(head.contains(from), "{from} is not in {head}");
         fs::write(log.path("head"), head.replacen(from, to, 1)).unwrap();
-        said(&log.verify(&Check::default()))
+        said(&log.verify(&VerifyOptions::default()))
     };
     assert_eq!(edit("009 ", "009 "), "");
     assert_eq!(edit("009 ", "005 "), "head head_behind 5");
@@ -325,46 +326,49 @@ fn a_head_that_was_touched_is_found() {
     assert_eq!(edit("009 ", "nine"), "head head_missing");
     assert_eq!(edit(&hash, &"0".repeat(64)), "head head_differs 9");
     fs::write(log.path("head"), "").unwrap();
-    assert_eq!(said(&log.verify(&Check::default())), "head head_missing");
+    assert_eq!(said(&log.verify(&VerifyOptions::default())), "head head_missing");
     fs::remove_file(log.path("head")).unwrap();
-    assert_eq!(said(&log.verify(&Check::default())), "head head_missing");
+    assert_eq!(said(&log.verify(&VerifyOptions::default())), "head head_missing");
     // The next row makes a new one, and the chain goes on.
     log.add(DAYS[2]);
-    let verified = log.verify(&Check::default());
+    let verified = log.verify(&VerifyOptions::default());
     assert_eq!((said(&verified), verified.head.unwrap().seq), (String::new(), 10));
 }
 
 #[test]
 fn a_pin_noted_elsewhere_shows_what_the_files_alone_cannot() {
-    let log = Log::new();
-    let pin = log.verify(&Check::default()).head.unwrap();
-    let expect = |pin: &Pin| Check { expect: Some(pin.clone()), ..Check::default() };
+    let log = LogFixture::new();
+    let pin = log.verify(&VerifyOptions::default()).head.unwrap();
+    let expect = |pin: &ChainPosition| VerifyOptions {
+        expect: Some(pin.clone()),
+        ..VerifyOptions::default()
+    };
     log.add(DAYS[2]);
     assert_eq!(said(&log.verify(&expect(&pin))), "");
-    let other = Pin { seq: 4, ..pin.clone() };
+    let other = ChainPosition { seq: 4, ..pin.clone() };
     assert_eq!(said(&log.verify(&expect(&other))), "2026-01-02:1 not_expected 4");
-    let later = Pin { seq: 40, ..pin.clone() };
+    let later = ChainPosition { seq: 40, ..pin.clone() };
     assert_eq!(said(&log.verify(&expect(&later))), "2026-01-03 expected_missing 40");
     // All of it written anew: whole in itself.
-    let anew = Log::new();
-    assert_eq!(said(&anew.verify(&Check::default())), "");
+    let anew = LogFixture::new();
+    assert_eq!(said(&anew.verify(&VerifyOptions::default())), "");
     assert_eq!(said(&anew.verify(&expect(&pin))), "2026-01-03:3 not_expected 9");
 }
 
 #[test]
 fn old_days_may_go_and_old_rows_may_stay() {
-    let log = Log::new();
+    let log = LogFixture::new();
     fs::remove_file(log.day(0)).unwrap();
-    let verified = log.verify(&Check::default());
+    let verified = log.verify(&VerifyOptions::default());
     assert_eq!((said(&verified), verified.first), (String::new(), Some(4)));
-    let from_start = Check { begin: Begin::FirstRow, ..Check::default() };
+    let from_start = VerifyOptions { begin: LogStart::FirstRow, ..VerifyOptions::default() };
     assert_eq!(said(&log.verify(&from_start)), "2026-01-02:1 removed 1-3");
-    let since = Check { since: Some(DAYS[2].parse().unwrap()), ..Check::default() };
+    let since = VerifyOptions { since: Some(DAYS[2].parse().unwrap()), ..VerifyOptions::default() };
     let verified = log.verify(&since);
     assert_eq!((said(&verified), verified.rows, verified.days), (String::new(), 3, 1));
 
     // Rows of the time before the chain, in a file of their own and at the beginning of the next.
-    let log = Log::empty();
+    let log = LogFixture::empty();
     let old = serde_json::to_string(&log.row(DAYS[0])).unwrap();
     fs::create_dir(log.path("")).unwrap();
     fs::write(log.day(0), format!("{old}\n{old}\n")).unwrap();
@@ -375,36 +379,36 @@ fn old_days_may_go_and_old_rows_may_stay() {
     assert_eq!((said(&verified), verified.untied, verified.rows), (String::new(), 3, 2));
     assert_eq!(verified.first, Some(1));
     log.lines(1, |lines| drop(lines.remove(1)));
-    assert_eq!(said(&log.verify(&Check::default())), "2026-01-03:1 removed 1");
+    assert_eq!(said(&log.verify(&VerifyOptions::default())), "2026-01-03:1 removed 1");
 }
 
 #[test]
 fn a_row_that_comes_late_goes_on_where_the_log_is() {
-    let log = Log::new();
+    let log = LogFixture::new();
     log.add(DAYS[0]);
     log.audit.ready(log.row(DAYS[1]).time).unwrap();
     log.add(DAYS[1]);
-    assert_eq!(said(&log.verify(&Check::default())), "");
+    assert_eq!(said(&log.verify(&VerifyOptions::default())), "");
     assert_eq!(fs::read_to_string(log.day(2)).unwrap().lines().count(), 5);
 }
 
 #[test]
 fn a_torn_line_is_damage_and_breaks_nothing() {
-    let log = Log::new();
+    let log = LogFixture::new();
     let tear = |text: &str| {
         let mut file = fs::OpenOptions::new().append(true).open(log.day(2)).unwrap();
         file.write_all(text.as_bytes()).unwrap();
     };
     tear("{\"time\":\"2026-01-03T1");
-    let verified = log.verify(&Check::default());
+    let verified = log.verify(&VerifyOptions::default());
     assert_eq!((said(&verified), verified.torn.len()), (String::new(), 1));
     log.add(DAYS[2]);
     // Another process, which did not see what happened.
-    Audit::new(&StateDir::new(log.folder.path())).write(&log.row(DAYS[2])).unwrap();
+    AuditLog::new(&StateDir::new(log.folder.path())).write(&log.row(DAYS[2])).unwrap();
     tear("{");
     log.add("2026-01-04");
     log.add("2026-01-04");
-    let verified = log.verify(&Check::default());
+    let verified = log.verify(&VerifyOptions::default());
     let torn = |line| ("2026-01-03.jsonl".to_owned(), line);
     assert_eq!((said(&verified), verified.rows), (String::new(), 13));
     assert_eq!(verified.torn, [torn(4), torn(7)]);
@@ -412,26 +416,26 @@ fn a_torn_line_is_damage_and_breaks_nothing() {
 
 #[test]
 fn a_writer_stopped_before_the_head_or_before_the_line_break_loses_nothing() {
-    let log = Log::new();
+    let log = LogFixture::new();
     let head = fs::read(log.path("head")).unwrap();
     log.add(DAYS[2]);
     fs::write(log.path("head"), &head).unwrap();
-    assert_eq!(said(&log.verify(&Check::default())), "");
+    assert_eq!(said(&log.verify(&VerifyOptions::default())), "");
     let text = fs::read_to_string(log.day(2)).unwrap();
     fs::write(log.day(2), text.trim_end()).unwrap();
-    assert_eq!(said(&log.verify(&Check::default())), "");
+    assert_eq!(said(&log.verify(&VerifyOptions::default())), "");
     log.add("2026-01-04");
-    let verified = log.verify(&Check::default());
+    let verified = log.verify(&VerifyOptions::default());
     assert_eq!((said(&verified), verified.rows, verified.torn.len()), (String::new(), 11, 0));
 }
 
 #[test]
 fn a_log_that_is_cleared_away_begins_anew() {
-    let log = Log::new();
+    let log = LogFixture::new();
     fs::remove_dir_all(log.path("")).unwrap();
     log.audit.ready(log.row(DAYS[2]).time).unwrap();
     log.add(DAYS[2]);
-    let verified = log.verify(&Check::default());
+    let verified = log.verify(&VerifyOptions::default());
     assert_eq!((said(&verified), verified.head.unwrap().seq), (String::new(), 1));
     fs::remove_file(log.day(2)).unwrap();
     log.add(DAYS[2]);
@@ -440,7 +444,7 @@ fn a_log_that_is_cleared_away_begins_anew() {
 
 #[test]
 fn a_log_that_somebody_keeps_locked_is_not_ready() {
-    let log = Log::new();
+    let log = LogFixture::new();
     let time = log.row(DAYS[2]).time;
     log.audit.ready(time).unwrap();
     let head = LockedLine::open(&StateDir::new(log.path("")), "head").unwrap();
@@ -450,18 +454,18 @@ fn a_log_that_somebody_keeps_locked_is_not_ready() {
     drop(held);
     log.audit.ready(time).unwrap();
     log.add(DAYS[2]);
-    assert_eq!(said(&log.verify(&Check::default())), "");
+    assert_eq!(said(&log.verify(&VerifyOptions::default())), "");
 }
 
 #[test]
 fn many_writers_at_once_make_one_chain() {
-    let log = Log::empty();
+    let log = LogFixture::empty();
     let row = log.row(DAYS[0]);
     std::thread::scope(|scope| {
         for writer in 0..8 {
             let (log, mut row) = (&log, row.clone());
             scope.spawn(move || {
-                let audit = Audit::new(&StateDir::new(log.folder.path()));
+                let audit = AuditLog::new(&StateDir::new(log.folder.path()));
                 for turn in 0..200 {
                     // Some begin the next day while others still end calls of the old one.
                     let day = if turn < 100 + writer { DAYS[0] } else { DAYS[1] };
@@ -473,10 +477,11 @@ fn many_writers_at_once_make_one_chain() {
         }
         // Whoever looks meanwhile sees no damage that is none.
         for _ in 0..20 {
-            assert_eq!(said(&log.verify(&Check::default())), "");
+            assert_eq!(said(&log.verify(&VerifyOptions::default())), "");
         }
     });
-    let verified = log.verify(&Check { begin: Begin::FirstRow, ..Check::default() });
+    let verified =
+        log.verify(&VerifyOptions { begin: LogStart::FirstRow, ..VerifyOptions::default() });
     assert_eq!((said(&verified), verified.rows), (String::new(), 1_600));
     assert_eq!((verified.days, verified.torn.len()), (2, 0));
 }
@@ -489,7 +494,7 @@ fn killed_writers_leave_a_whole_chain() {
     if let Some(folder) = std::env::var_os(VICTIM) {
         write_until_killed(folder.into());
     }
-    let log = Log::empty();
+    let log = LogFixture::empty();
     for kill in 0..30u64 {
         let name = "audit_chain::killed_writers_leave_a_whole_chain";
         let mut victim = Command::new(std::env::current_exe().unwrap())
@@ -503,10 +508,11 @@ fn killed_writers_leave_a_whole_chain() {
         std::thread::sleep(std::time::Duration::from_micros(kill * 137));
         victim.kill().unwrap();
         victim.wait().unwrap();
-        assert_eq!(said(&log.verify(&Check::default())), "", "after kill {kill}");
+        assert_eq!(said(&log.verify(&VerifyOptions::default())), "", "after kill {kill}");
     }
     log.add(DAYS[0]);
-    let verified = log.verify(&Check { begin: Begin::FirstRow, ..Check::default() });
+    let verified =
+        log.verify(&VerifyOptions { begin: LogStart::FirstRow, ..VerifyOptions::default() });
     assert_eq!(said(&verified), "");
     assert!(verified.rows > 30, "{}", verified.rows);
 }
@@ -514,7 +520,7 @@ fn killed_writers_leave_a_whole_chain() {
 #[expect(clippy::print_stdout, reason = "tells whoever ends it that it is at work")]
 fn write_until_killed(folder: PathBuf) -> ! {
     let row = row(&folder, DAYS[0]);
-    let audit = Audit::new(&StateDir::new(folder));
+    let audit = AuditLog::new(&StateDir::new(folder));
     audit.write(&row).unwrap();
     println!("writing");
     loop {

@@ -7,14 +7,16 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
-use zero_policy::{HostName, Permit, Refusal};
-use zero_runtime::audit::Audit;
-use zero_runtime::audit::verify::Check;
-use zero_runtime::egress::{Egress, EgressConfig, EgressLimits, Gatekeeper};
-use zero_runtime::host::new_call_id;
+use zero_policy::{ConnectDeniedError, ConnectPermission, HostName};
+use zero_runtime::audit::AuditLog;
+use zero_runtime::audit::verification::VerifyOptions;
+use zero_runtime::egress::{ConnectionAuthorizer, EgressConfig, EgressLimits, EgressProxy};
+use zero_runtime::tool_host::new_call_id;
 use zero_sandbox::Workspace;
 
-use crate::egress_fixture::{Echo, Hello, PATIENCE, Setup, World, exactly, rest};
+use crate::egress_fixture::{
+    EchoServer, HelloServer, PATIENCE, ProxyFixture, ProxySetup, exactly, rest,
+};
 
 /// A SOCKS5 greeting and a request to connect to a name.
 fn socks_name(host: &str, port: u16) -> Vec<u8> {
@@ -33,7 +35,7 @@ fn socks_address(kind: u8, address: &[u8], port: u16) -> Vec<u8> {
 
 /// The code with which SOCKS5 answers a request.
 #[track_caller]
-fn socks_code(world: &World, request: &[u8]) -> u8 {
+fn socks_code(world: &ProxyFixture, request: &[u8]) -> u8 {
     let mut stream = world.connect();
     stream.write_all(request).unwrap();
     assert_eq!(exactly(&mut stream, 2), [5, 0], "the greeting");
@@ -44,7 +46,7 @@ fn socks_code(world: &World, request: &[u8]) -> u8 {
 
 /// Both sides talk, the client ends its half, and still hears the end of the answer.
 #[track_caller]
-fn check_tunnel(world: &World, request: &[u8], granted: &[u8]) {
+fn check_tunnel(world: &ProxyFixture, request: &[u8], granted: &[u8]) {
     let mut stream = world.connect();
     stream.write_all(request).unwrap();
     // What is sent ahead of the answer must not be lost.
@@ -61,8 +63,8 @@ const CONNECT_GRANTED: &[u8] = b"HTTP/1.1 200 Connection established\r\n\r\n";
 
 #[test]
 fn every_way_to_name_an_allowed_host_leads_there() {
-    let port = Echo::default().serve();
-    let mut setup = Setup::reaching(&["a.test"], port);
+    let port = EchoServer::default().serve();
+    let mut setup = ProxySetup::reaching(&["a.test"], port);
     setup.network.push(format!("127.0.0.1:{port}"));
     let mut world = setup.start();
     check_tunnel(&world, &socks_name("A.test.", port), SOCKS_GRANTED);
@@ -91,8 +93,9 @@ fn every_way_to_name_an_allowed_host_leads_there() {
 
 #[test]
 fn ipv6_literals_are_reached_where_they_are_named() {
-    let port = Echo::default().serve_at("::1");
-    let world = Setup { network: vec![format!("[::1]:{port}")], ..Setup::default() }.start();
+    let port = EchoServer::default().serve_at("::1");
+    let world =
+        ProxySetup { network: vec![format!("[::1]:{port}")], ..ProxySetup::default() }.start();
     let mut address = [0; 16];
     address[15] = 1;
     check_tunnel(&world, &socks_address(4, &address, port), SOCKS_GRANTED);
@@ -108,9 +111,9 @@ fn ipv6_literals_are_reached_where_they_are_named() {
 
 #[test]
 fn a_plain_request_goes_to_its_host_alone() {
-    let hello = Hello::default();
+    let hello = HelloServer::default();
     let port = hello.serve();
-    let world = Setup::reaching(&["a.test"], port).start();
+    let world = ProxySetup::reaching(&["a.test"], port).start();
     let answer = world.ask(format!(
         "POST http://a.test:{port}/x?secret=1 HTTP/1.1\r\nHost: evil.test\r\n\
          Proxy-Authorization: Basic eDp5\r\nContent-Length: 4\r\n\r\nbody"
@@ -133,9 +136,9 @@ fn a_second_request_on_the_same_connection_goes_nowhere() {
         ("Transfer-Encoding: chunked\r\n", "4\r\nbody\r\n0\r\n\r\n"),
     ] {
         for apart in [false, true] {
-            let hello = Hello::default();
+            let hello = HelloServer::default();
             let port = hello.serve();
-            let world = Setup::reaching(&["a.test"], port).start();
+            let world = ProxySetup::reaching(&["a.test"], port).start();
             let mut stream = world.connect();
             let first = format!("POST http://a.test:{port}/ HTTP/1.1\r\n{how}\r\n{body}");
             let second = "GET http://a.test/second HTTP/1.1\r\nHost: evil.test\r\n\r\n";
@@ -157,8 +160,8 @@ fn a_second_request_on_the_same_connection_goes_nowhere() {
 
 #[test]
 fn who_is_refused_hears_why_and_what_to_do() {
-    let port = Echo::default().serve();
-    let mut setup = Setup::reaching(&["a.test"], port);
+    let port = EchoServer::default().serve();
+    let mut setup = ProxySetup::reaching(&["a.test"], port);
     setup.rules = [
         "allow WebFetch(domain:*.test)",
         "deny WebFetch(domain:denied.test)",
@@ -207,9 +210,9 @@ fn who_is_refused_hears_why_and_what_to_do() {
 
 #[test]
 fn no_spelling_of_this_machine_gets_through() {
-    let echo = Echo::default();
+    let echo = EchoServer::default();
     let port = echo.serve();
-    let setup = Setup {
+    let setup = ProxySetup {
         rules: vec!["allow WebFetch".to_owned()],
         network: ["*", "localhost", "127.0.0.1", "a.test"]
             .iter()
@@ -217,7 +220,7 @@ fn no_spelling_of_this_machine_gets_through() {
             .collect(),
         answers: vec![("localhost", "127.0.0.1"), ("a.test", "127.0.0.1")],
         strict: true,
-        ..Setup::default()
+        ..ProxySetup::default()
     };
     let world = setup.start();
     for host in [
@@ -255,13 +258,13 @@ fn no_spelling_of_this_machine_gets_through() {
 
 #[test]
 fn this_machine_is_reached_where_a_rule_names_exactly_its_address() {
-    let port = Echo::default().serve();
-    let setup = Setup {
+    let port = EchoServer::default().serve();
+    let setup = ProxySetup {
         rules: vec!["allow WebFetch(domain:127.0.0.1)".to_owned()],
         network: vec![format!("127.0.0.1:{port}"), format!("a.test:{port}")],
         answers: vec![("a.test", "127.0.0.2")],
         strict: true,
-        ..Setup::default()
+        ..ProxySetup::default()
     };
     let world = setup.start();
     check_tunnel(
@@ -275,10 +278,10 @@ fn this_machine_is_reached_where_a_rule_names_exactly_its_address() {
 
 #[test]
 fn a_name_is_looked_up_once_and_all_of_its_answer_counts() {
-    let port = Echo::default().serve();
+    let port = EchoServer::default().serve();
     let names = ["good.test", "rebind.test", "mixed.test", "inside.test", "none.test", "many.test"];
     let many: &'static str = Box::leak("127.0.0.1 ".repeat(65).into_boxed_str());
-    let mut setup = Setup::reaching(&["good.test"], port);
+    let mut setup = ProxySetup::reaching(&["good.test"], port);
     setup.network = names.iter().map(|name| format!("{name}:{port}")).collect();
     setup.network.push(format!("unknown.test:{port}"));
     setup.answers.extend([
@@ -311,8 +314,8 @@ fn a_name_is_looked_up_once_and_all_of_its_answer_counts() {
 
 #[test]
 fn a_rule_against_an_address_holds_for_every_name_of_it() {
-    let port = Echo::default().serve();
-    let mut setup = Setup::reaching(&["a.test"], port);
+    let port = EchoServer::default().serve();
+    let mut setup = ProxySetup::reaching(&["a.test"], port);
     setup.rules = vec!["deny WebFetch(domain:127.0.0.1)".to_owned()];
     let answer = setup.start().tunnel_to(&format!("a.test:{port}"));
     assert!(answer.contains("rule `WebFetch(domain:127.0.0.1)` denies it"), "{answer}");
@@ -322,7 +325,7 @@ fn a_rule_against_an_address_holds_for_every_name_of_it() {
 fn a_host_that_does_not_answer_is_no_refusal() {
     // A port that was free a moment ago.
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let mut world = Setup::reaching(&["a.test"], port).start();
+    let mut world = ProxySetup::reaching(&["a.test"], port).start();
     let mark = world.egress().mark();
     let answer = world.tunnel_to(&format!("a.test:{port}"));
     assert!(answer.starts_with("HTTP/1.1 502 Bad Gateway\r\n"), "{answer}");
@@ -334,7 +337,7 @@ fn a_host_that_does_not_answer_is_no_refusal() {
 
 #[test]
 fn other_commands_and_versions_of_socks_are_refused_in_their_own_words() {
-    let world = Setup::default().start();
+    let world = ProxySetup::default().start();
     for command in [2, 3, 0, 9] {
         let request = [5, 1, 0, 5, command, 0, 1, 127, 0, 0, 1, 0, 80];
         assert_eq!(socks_code(&world, &request), 7, "{command}");
@@ -352,9 +355,9 @@ fn other_commands_and_versions_of_socks_are_refused_in_their_own_words() {
 
 #[test]
 fn who_takes_too_long_or_says_too_much_is_let_go() {
-    let port = Echo::default().serve();
+    let port = EchoServer::default().serve();
     let limits = EgressLimits { head_time: Duration::from_millis(700), ..EgressLimits::default() };
-    let mut hasty = Setup { limits, ..Setup::reaching(&["a.test"], port) }.start();
+    let mut hasty = ProxySetup { limits, ..ProxySetup::reaching(&["a.test"], port) }.start();
     // A byte now and then does not buy more time.
     let began = Instant::now();
     let mut slow = hasty.connect();
@@ -373,7 +376,7 @@ fn who_takes_too_long_or_says_too_much_is_let_go() {
     writer.join().unwrap();
     let rows = hasty.end();
     assert_eq!(rows.iter().filter(|row| row.status == "timeout").count(), 1, "{rows:?}");
-    let world = Setup::reaching(&["a.test"], port).start();
+    let world = ProxySetup::reaching(&["a.test"], port).start();
     for giant in ["a".repeat(100_000), format!("GET http://a.test/{}", "a".repeat(100_000))] {
         let mut stream = world.connect();
         // It is let go before it has said all of it.
@@ -383,7 +386,7 @@ fn who_takes_too_long_or_says_too_much_is_let_go() {
     }
     drop(world);
     let limits = EgressLimits { idle_time: Duration::from_millis(700), ..EgressLimits::default() };
-    let mut world = Setup { limits, ..Setup::reaching(&["a.test"], port) }.start();
+    let mut world = ProxySetup { limits, ..ProxySetup::reaching(&["a.test"], port) }.start();
     // On a busy machine a pause may be longer than it was meant to be, but not every time.
     let mut tries = 0;
     let talks = || -> std::io::Result<()> {
@@ -408,9 +411,9 @@ fn who_takes_too_long_or_says_too_much_is_let_go() {
 
 #[test]
 fn malformed_requests_are_answered_and_go_nowhere() {
-    let echo = Echo::default();
+    let echo = EchoServer::default();
     let port = echo.serve();
-    let world = Setup::reaching(&["a.test"], port).start();
+    let world = ProxySetup::reaching(&["a.test"], port).start();
     let to = format!("http://a.test:{port}/");
     for request in [
         format!("POST {to} HTTP/1.1\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n"),
@@ -429,10 +432,10 @@ fn malformed_requests_are_answered_and_go_nowhere() {
 
 #[test]
 fn connections_at_a_time_are_bounded_and_all_are_served_in_the_end() {
-    let echo = Echo::default();
+    let echo = EchoServer::default();
     let port = echo.serve();
     let limits = EgressLimits { connections_max: 64, ..EgressLimits::default() };
-    let world = Setup { limits, ..Setup::reaching(&["a.test"], port) }.start();
+    let world = ProxySetup { limits, ..ProxySetup::reaching(&["a.test"], port) }.start();
     std::thread::scope(|scope| {
         for _ in 0..300 {
             let world = &world;
@@ -454,8 +457,8 @@ fn connections_at_a_time_are_bounded_and_all_are_served_in_the_end() {
 
 #[test]
 fn the_end_of_the_proxy_is_the_end_of_its_connections() {
-    let port = Echo::default().serve();
-    let mut world = Setup::reaching(&["a.test"], port).start();
+    let port = EchoServer::default().serve();
+    let mut world = ProxySetup::reaching(&["a.test"], port).start();
     let mut tunnel = world.connect();
     tunnel.write_all(&socks_name("a.test", port)).unwrap();
     exactly(&mut tunnel, 12);
@@ -472,13 +475,13 @@ fn the_end_of_the_proxy_is_the_end_of_its_connections() {
     assert!(rows.iter().any(|row| {
         row.status == "cancelled" && row.title.as_deref() == Some(&format!("a.test:{port}"))
     }));
-    let verified = Audit::new(&world.state).verify(&Check::default(), |_| {}).unwrap();
+    let verified = AuditLog::new(&world.state).verify(&VerifyOptions::default(), |_| {}).unwrap();
     assert!(verified.findings.is_empty(), "{:?}", verified.findings);
 }
 
 #[test]
 fn a_connection_is_recorded_as_that_of_the_only_call() {
-    let mut world = Setup::default().start();
+    let mut world = ProxySetup::default().start();
     let (first, second) = (new_call_id(), new_call_id());
     world.tunnel_to("none.test:443");
     let one = world.egress().attribute(first.clone(), &[]);
@@ -501,10 +504,10 @@ fn a_connection_is_recorded_as_that_of_the_only_call() {
 
 #[test]
 fn a_host_that_was_judged_for_a_call_is_open_while_the_call_lives() {
-    let setup = Setup {
+    let setup = ProxySetup {
         rules: vec!["ask WebFetch".to_owned(), "deny WebFetch(domain:denied.test)".to_owned()],
         answers: vec![("a.test", "127.0.0.1")],
-        ..Setup::default()
+        ..ProxySetup::default()
     };
     let mut world = setup.start();
     let call = new_call_id();
@@ -540,9 +543,9 @@ fn greeting(host: &str) -> Vec<u8> {
 
 #[test]
 fn a_tunnel_is_not_used_to_greet_another_host() {
-    let echo = Echo::default();
+    let echo = EchoServer::default();
     let port = echo.serve();
-    let mut world = Setup::reaching(&["a.test"], port).start();
+    let mut world = ProxySetup::reaching(&["a.test"], port).start();
     let mark = world.egress().mark();
     let connect = format!("CONNECT a.test:{port} HTTP/1.1\r\n\r\n");
     for apart in [1, 9, 1000] {
@@ -579,9 +582,9 @@ fn a_tunnel_is_not_used_to_greet_another_host() {
 
 #[test]
 fn nothing_is_reached_without_a_trace() {
-    let echo = Echo::default();
+    let echo = EchoServer::default();
     let port = echo.serve();
-    let world = Setup::reaching(&["a.test"], port).start();
+    let world = ProxySetup::reaching(&["a.test"], port).start();
     // A folder cannot be made where a file stands.
     std::fs::create_dir_all(world.state.path()).unwrap();
     std::fs::write(world.state.path().join("audit"), "in the way").unwrap();
@@ -593,27 +596,27 @@ fn nothing_is_reached_without_a_trace() {
 
 /// Lets nobody through, and remembers who tried.
 #[derive(Default)]
-struct Nobody {
+struct RefusingAuthorizer {
     asked: Mutex<Vec<String>>,
 }
 
-impl Gatekeeper for Nobody {
+impl ConnectionAuthorizer for RefusingAuthorizer {
     fn may_reach(
         &self,
         host: &HostName,
         port: u16,
         _judged: &[HostName],
-    ) -> Result<Permit, Refusal> {
+    ) -> Result<ConnectPermission, ConnectDeniedError> {
         self.asked.lock().unwrap().push(format!("{host}:{port}"));
-        Err(Refusal::NoRule)
+        Err(ConnectDeniedError::NoRule)
     }
 
     fn may_pin(
         &self,
         _address: std::net::IpAddr,
         _inside: Option<&'static str>,
-    ) -> Result<(), Refusal> {
-        Err(Refusal::NoRule)
+    ) -> Result<(), ConnectDeniedError> {
+        Err(ConnectDeniedError::NoRule)
     }
 }
 
@@ -661,12 +664,12 @@ fn whatever_is_said_nobody_is_reached_unjudged() {
     let temp = tempfile::tempdir().unwrap();
     let state = zero_sandbox::StateDir::new(temp.path().join("state"));
     let workspace = Workspace::open(&[temp.path().to_owned()], None).unwrap();
-    let nobody = Arc::new(Nobody::default());
-    let resolver = Arc::new(crate::egress_fixture::Table::default());
+    let nobody = Arc::new(RefusingAuthorizer::default());
+    let resolver = Arc::new(crate::egress_fixture::TableResolver::default());
     let mut config = EgressConfig::new(state, workspace, nobody.clone());
     config.internet.resolver = resolver.clone();
     let (listener, port) = crate::egress_fixture::port();
-    let _egress = Egress::start(config, listener).unwrap();
+    let _egress = EgressProxy::start(config, listener).unwrap();
     let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig {
         failure_persistence: None,
         ..ProptestConfig::with_cases(400)

@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use crate::egress_fixture::{Setup, serve};
+use crate::egress_fixture::{ProxySetup, serve};
 
 /// Runs a program whose proxy is this port.
 fn run(door: u16, folder: &Path, line: &[&str]) -> Output {
@@ -84,7 +84,7 @@ fn programs_reach_what_is_allowed_and_say_what_is_not() {
     let folder = temp.path();
     std::fs::write(folder.join("greeting"), "good morning").unwrap();
     let port = serve_files(folder.to_owned());
-    let mut setup = Setup::reaching(&["a.test"], port);
+    let mut setup = ProxySetup::reaching(&["a.test"], port);
     setup.answers.push(("b.test", "127.0.0.1"));
     let mut world = setup.start();
     let door = world.port;
@@ -122,7 +122,7 @@ fn git_clones_from_an_allowed_host_only() {
     let temp = tempfile::tempdir().unwrap();
     let folder = temp.path();
     let port = serve_files(folder.join("served"));
-    let mut setup = Setup::reaching(&["a.test"], port);
+    let mut setup = ProxySetup::reaching(&["a.test"], port);
     setup.answers.push(("b.test", "127.0.0.1"));
     let world = setup.start();
     let door = world.port;
@@ -166,7 +166,7 @@ fn package_managers_reach_an_allowed_registry_only() {
     std::fs::write(served.join("simple/hi"), "<a href=\"hi-1.2.3.tar.gz\">hi-1.2.3.tar.gz</a>")
         .unwrap();
     let port = serve_files(served);
-    let mut setup = Setup::reaching(&["a.test"], port);
+    let mut setup = ProxySetup::reaching(&["a.test"], port);
     setup.answers.push(("b.test", "127.0.0.1"));
     let mut world = setup.start();
     let door = world.port;

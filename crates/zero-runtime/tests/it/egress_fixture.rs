@@ -10,10 +10,12 @@ use std::thread;
 use std::time::Duration;
 
 use tempfile::TempDir;
-use zero_policy::rule::{Owner, Rule, Source};
-use zero_policy::{Engine, EngineConfig, HostName, HostPattern, Verdict};
-use zero_runtime::audit::{Audit, AuditRow};
-use zero_runtime::egress::{Egress, EgressConfig, EgressLimits, Internet, PolicyGate, Resolver};
+use zero_policy::rule::{PolicyRule, RuleOwner, RuleSource};
+use zero_policy::{HostName, HostPattern, PolicyEngine, PolicyEngineConfig, Verdict};
+use zero_runtime::audit::{AuditLog, AuditRow};
+use zero_runtime::egress::{
+    EgressConfig, EgressLimits, EgressProxy, HostResolver, PolicyAuthorizer, ResolverConfig,
+};
 use zero_runtime::{Policy, RulePolicy};
 use zero_sandbox::{StateDir, Workspace};
 
@@ -22,12 +24,12 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Answers for names: each lookup takes the next one, the last stays.
 #[derive(Default)]
-pub(crate) struct Table {
+pub(crate) struct TableResolver {
     answers: HashMap<String, Vec<Vec<IpAddr>>>,
     pub(crate) lookups: Mutex<Vec<String>>,
 }
 
-impl Resolver for Table {
+impl HostResolver for TableResolver {
     fn resolve(&self, name: &str) -> std::io::Result<Vec<IpAddr>> {
         let mut lookups = self.lookups.lock().unwrap();
         let before = lookups.iter().filter(|looked| *looked == name).count();
@@ -43,9 +45,9 @@ pub(crate) fn loopback_is_public(address: IpAddr) -> Option<&'static str> {
     HostName::address(address).is_private().filter(|_| !is_test_server)
 }
 
-/// A proxy with rules such as `allow WebFetch(domain:a.test)`.
+/// A proxy with rules such as `allow WebFetchTool(domain:a.test)`.
 #[derive(Default)]
-pub(crate) struct Setup {
+pub(crate) struct ProxySetup {
     pub(crate) rules: Vec<String>,
     pub(crate) network: Vec<String>,
     pub(crate) answers: Vec<(&'static str, &'static str)>,
@@ -54,7 +56,7 @@ pub(crate) struct Setup {
     pub(crate) strict: bool,
 }
 
-impl Setup {
+impl ProxySetup {
     /// Hosts that may be reached, at `127.0.0.1`, on this port.
     pub(crate) fn reaching(hosts: &[&'static str], port: u16) -> Self {
         Self {
@@ -64,7 +66,7 @@ impl Setup {
         }
     }
 
-    pub(crate) fn start(self) -> World {
+    pub(crate) fn start(self) -> ProxyFixture {
         let temp = tempfile::tempdir().unwrap();
         let state = StateDir::new(temp.path().join("state"));
         let root = temp.path().join("work");
@@ -73,11 +75,13 @@ impl Setup {
         let rule = |text: &String| {
             let (verdict, text) = text.split_once(' ').unwrap();
             let verdict = Verdict::ALL.into_iter().find(|known| known.word() == verdict).unwrap();
-            let source = Source { name: "test".to_owned(), line: None, owner: Owner::Person };
-            Rule::parse(text, verdict, source).unwrap()
+            let source =
+                RuleSource { name: "test".to_owned(), line: None, owner: RuleOwner::Person };
+            PolicyRule::parse(text, verdict, source).unwrap()
         };
         let rules = self.rules.iter().map(rule).collect();
-        let engine = Engine::new(EngineConfig { rules, ..EngineConfig::default() });
+        let engine =
+            PolicyEngine::new(PolicyEngineConfig { rules, ..PolicyEngineConfig::default() });
         let policy: Arc<dyn Policy> = Arc::new(RulePolicy::new(engine, Vec::new()));
         let network = self.network.iter().map(|text| HostPattern::parse(text).unwrap()).collect();
         let mut answers: HashMap<String, Vec<Vec<IpAddr>>> = HashMap::new();
@@ -85,33 +89,36 @@ impl Setup {
             let addresses = addresses.split_whitespace().map(|text| text.parse().unwrap());
             answers.entry(name.to_owned()).or_default().push(addresses.collect());
         }
-        let resolver = Arc::new(Table { answers, ..Table::default() });
-        let mut config =
-            EgressConfig::new(state.clone(), workspace, Arc::new(PolicyGate::new(policy, network)));
-        let usual = Internet { resolver: resolver.clone(), ..Internet::default() };
+        let resolver = Arc::new(TableResolver { answers, ..TableResolver::default() });
+        let mut config = EgressConfig::new(
+            state.clone(),
+            workspace,
+            Arc::new(PolicyAuthorizer::new(policy, network)),
+        );
+        let usual = ResolverConfig { resolver: resolver.clone(), ..ResolverConfig::default() };
         config.internet = match self.strict {
             true => usual,
-            false => Internet { inside: loopback_is_public, ..usual },
+            false => ResolverConfig { inside: loopback_is_public, ..usual },
         };
         config.limits = self.limits;
         let (listener, port) = port();
-        let egress = Some(Egress::start(config, listener).unwrap());
-        World { egress, port, resolver, state, _temp: temp }
+        let egress = Some(EgressProxy::start(config, listener).unwrap());
+        ProxyFixture { egress, port, resolver, state, _temp: temp }
     }
 }
 
 /// A running proxy and all around it.
-pub(crate) struct World {
-    egress: Option<Egress>,
+pub(crate) struct ProxyFixture {
+    egress: Option<EgressProxy>,
     /// Where the proxy listens, on loopback.
     pub(crate) port: u16,
-    pub(crate) resolver: Arc<Table>,
+    pub(crate) resolver: Arc<TableResolver>,
     pub(crate) state: StateDir,
     _temp: TempDir,
 }
 
-impl World {
-    pub(crate) fn egress(&self) -> &Egress {
+impl ProxyFixture {
+    pub(crate) fn egress(&self) -> &EgressProxy {
         self.egress.as_ref().unwrap()
     }
 
@@ -140,7 +147,7 @@ impl World {
     /// Ends the proxy, and gives the rows it left.
     pub(crate) fn end(&mut self) -> Vec<AuditRow> {
         self.egress = None;
-        let audit = Audit::new(&self.state);
+        let audit = AuditLog::new(&self.state);
         let mut rows = Vec::new();
         for day in audit.days().unwrap() {
             audit.day(&day).unwrap().each(|row| rows.push(row)).unwrap();
@@ -206,13 +213,13 @@ pub(crate) fn serve_at(host: &str, each: impl Fn(TcpStream) + Send + Sync + 'sta
 
 /// Says back what it hears, and counts who is there.
 #[derive(Clone, Default)]
-pub(crate) struct Echo {
+pub(crate) struct EchoServer {
     pub(crate) present: Arc<AtomicUsize>,
     pub(crate) most: Arc<AtomicUsize>,
     pub(crate) total: Arc<AtomicUsize>,
 }
 
-impl Echo {
+impl EchoServer {
     pub(crate) fn serve(&self) -> u16 {
         self.serve_at("127.0.0.1")
     }
@@ -233,11 +240,11 @@ impl Echo {
 
 /// An HTTP server that keeps what it was asked and answers `hello`.
 #[derive(Clone, Default)]
-pub(crate) struct Hello {
+pub(crate) struct HelloServer {
     pub(crate) heard: Arc<Mutex<String>>,
 }
 
-impl Hello {
+impl HelloServer {
     pub(crate) fn serve(&self) -> u16 {
         let heard = self.heard.clone();
         serve(move |mut stream| {

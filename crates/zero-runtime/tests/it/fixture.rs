@@ -8,27 +8,27 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
-use zero_core::result::Content;
+use zero_core::tool_result::ToolResultPart;
 use zero_core::{
-    Category, Display, Effect, Effects, Kind, Limits, Reason, Risk, TimeoutClass, ToolCall,
-    ToolError,
+    Effect, Effects, ErrorReason, HostLimits, ResultDisplay, RiskLevel, TimeoutClass, ToolCall,
+    ToolCategory, ToolError, ToolKind,
 };
 use zero_runtime::audit::AuditRow;
-use zero_runtime::host::new_call_id;
 use zero_runtime::tool::BoxFuture;
+use zero_runtime::tool_host::new_call_id;
 use zero_runtime::{
-    About, Answer, Approver, CallContext, CallEvent, Description, Dialect, DialectName, Hooks,
-    HostConfig, Observer, Policy, Question, Report, RiskPolicy, Session, Tool, ToolHost, ToolReply,
-    erase,
+    ApprovalAnswer, ApprovalQuestion, Approver, CallContext, CallDescription, CallEvent,
+    CallEventObserver, CallReport, Dialect, DialectName, HookSettings, Policy, RiskPolicy, Tool,
+    ToolHost, ToolHostConfig, ToolHostSession, ToolInfo, ToolReply, erase,
 };
-use zero_sandbox::{LastLink, StateDir, Workspace};
+use zero_sandbox::{FinalLinkMode, StateDir, Workspace};
 
 /// Does what it is told.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PuppetArgs {
     /// What to do.
-    act: Act,
+    act: PuppetAction,
     /// How long it takes.
     #[serde(default)]
     millis: u64,
@@ -40,7 +40,7 @@ pub(crate) struct PuppetArgs {
 
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Act {
+pub(crate) enum PuppetAction {
     Work,
     Fail,
     Flake,
@@ -58,32 +58,32 @@ pub(crate) struct PuppetOutput {
 }
 
 /// A tool that does whatever its input says.
-pub(crate) struct Puppet<const NAME: char> {
-    pub(crate) risk: Risk,
+pub(crate) struct PuppetTool<const NAME: char> {
+    pub(crate) risk: RiskLevel,
     pub(crate) idempotent: bool,
     pub(crate) fallback: Option<&'static str>,
     pub(crate) runs: Arc<AtomicU32>,
 }
 
-impl<const NAME: char> Puppet<NAME> {
+impl<const NAME: char> PuppetTool<NAME> {
     pub(crate) fn new() -> Self {
-        Self { risk: Risk::Low, idempotent: true, fallback: None, runs: Arc::default() }
+        Self { risk: RiskLevel::Low, idempotent: true, fallback: None, runs: Arc::default() }
     }
 }
 
 macro_rules! puppet {
     ($mark:literal, $name:literal) => {
-        impl Tool for Puppet<$mark> {
+        impl Tool for PuppetTool<$mark> {
             type Args = PuppetArgs;
             type Output = PuppetOutput;
             type Plan = (PuppetArgs, Effects);
             const NAME: &'static str = $name;
 
-            fn about(&self) -> About {
-                About {
+            fn about(&self) -> ToolInfo {
+                ToolInfo {
                     display_name: $name,
-                    category: Category::File,
-                    kind: Kind::Other,
+                    category: ToolCategory::File,
+                    kind: ToolKind::Other,
                     risk: self.risk,
                     timeout_class: TimeoutClass::File,
                     idempotent: self.idempotent,
@@ -96,18 +96,18 @@ macro_rules! puppet {
                 args: PuppetArgs,
                 workspace: &Workspace,
             ) -> Result<Self::Plan, ToolError> {
-                assert!(args.act != Act::PanicEarly, "an early bug");
+                assert!(args.act != PuppetAction::PanicEarly, "an early bug");
                 let effects = match &args.path {
                     Some(path) => vec![Effect::Read(
-                        workspace.locate(path, LastLink::Follow)?.target().clone(),
+                        workspace.locate(path, FinalLinkMode::Follow)?.target().clone(),
                     )],
                     None => vec![],
                 };
                 Ok((args, effects))
             }
 
-            fn describe(&self, plan: &Self::Plan) -> Description {
-                Description { title: format!("{:?}", plan.0.act), locations: vec![] }
+            fn describe(&self, plan: &Self::Plan) -> CallDescription {
+                CallDescription { title: format!("{:?}", plan.0.act), locations: vec![] }
             }
 
             fn effects(&self, plan: &Self::Plan) -> Effects {
@@ -138,14 +138,18 @@ async fn act(
     tokio::time::sleep(millis).await;
     let mut text = args.text.clone().unwrap_or_default();
     match args.act {
-        Act::Work => {}
-        Act::Fail => return Err(ToolError::failed(Reason::Io, "it broke")),
-        Act::Flake if run < 3 => return Err(ToolError::failed(Reason::Transient, "not yet")),
-        Act::Flake => {}
-        Act::Misuse => return Err(ToolError::invalid(Reason::NoMatch, "wrong")),
-        Act::Panic | Act::PanicEarly => panic!("a bug with sk-abcdefghijklmnopqrstuvwx"),
-        Act::Hang => std::future::pending::<()>().await,
-        Act::Block => {
+        PuppetAction::Work => {}
+        PuppetAction::Fail => return Err(ToolError::failed(ErrorReason::Io, "it broke")),
+        PuppetAction::Flake if run < 3 => {
+            return Err(ToolError::failed(ErrorReason::Transient, "not yet"));
+        }
+        PuppetAction::Flake => {}
+        PuppetAction::Misuse => return Err(ToolError::invalid(ErrorReason::NoMatch, "wrong")),
+        PuppetAction::Panic | PuppetAction::PanicEarly => {
+            panic!("a bug with sk-abcdefghijklmnopqrstuvwx")
+        }
+        PuppetAction::Hang => std::future::pending::<()>().await,
+        PuppetAction::Block => {
             cx.blocking(|cx| {
                 while !cx.is_cancelled() {
                     std::thread::sleep(Duration::from_millis(1));
@@ -154,28 +158,28 @@ async fn act(
             })
             .await?;
         }
-        Act::Flood => text = "x".repeat(200_000),
+        PuppetAction::Flood => text = "x".repeat(200_000),
     }
     Ok(ToolReply {
-        content: vec![Content::Text(text)],
-        display: Display::markdown("done"),
+        content: vec![ToolResultPart::Text(text)],
+        display: ResultDisplay::markdown("done"),
         output: PuppetOutput { done: true },
         locations: vec![],
     })
 }
 
 /// Answers every question the same way and remembers them.
-pub(crate) struct Fixed {
-    pub(crate) answer: Answer,
-    pub(crate) questions: Mutex<Vec<Question>>,
+pub(crate) struct FixedApprover {
+    pub(crate) answer: ApprovalAnswer,
+    pub(crate) questions: Mutex<Vec<ApprovalQuestion>>,
 }
 
-impl Approver for Fixed {
+impl Approver for FixedApprover {
     fn name(&self) -> &str {
         "test"
     }
 
-    fn ask<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Answer> {
+    fn ask<'a>(&'a self, question: &'a ApprovalQuestion) -> BoxFuture<'a, ApprovalAnswer> {
         self.questions.lock().unwrap().push(question.clone());
         Box::pin(std::future::ready(self.answer))
     }
@@ -183,9 +187,9 @@ impl Approver for Fixed {
 
 /// Writes down how calls ended.
 #[derive(Default)]
-pub(crate) struct Endings(pub(crate) Mutex<Vec<&'static str>>);
+pub(crate) struct StatusRecorder(pub(crate) Mutex<Vec<&'static str>>);
 
-impl Observer for Endings {
+impl CallEventObserver for StatusRecorder {
     fn event(&self, event: &CallEvent) {
         if let CallEvent::Ended { status, .. } = event {
             self.0.lock().unwrap().push(status);
@@ -194,34 +198,34 @@ impl Observer for Endings {
 }
 
 /// A host in a temp folder.
-pub(crate) struct Fixture {
+pub(crate) struct HostFixture {
     pub(crate) temp: tempfile::TempDir,
     pub(crate) host: ToolHost,
-    pub(crate) session: Session,
-    pub(crate) endings: Arc<Endings>,
+    pub(crate) session: ToolHostSession,
+    pub(crate) endings: Arc<StatusRecorder>,
     pub(crate) dialect: Dialect,
 }
 
-impl Fixture {
+impl HostFixture {
     pub(crate) fn new() -> Self {
-        Self::with(Limits::default(), None, vec![erase(Puppet::<'p'>::new())])
+        Self::with(HostLimits::default(), None, vec![erase(PuppetTool::<'p'>::new())])
     }
 
     pub(crate) fn with(
-        limits: Limits,
+        limits: HostLimits,
         approver: Option<Arc<dyn Approver>>,
         tools: Vec<Arc<dyn zero_runtime::AnyTool>>,
     ) -> Self {
         Self::judged_by(Arc::new(RiskPolicy), limits, approver, tools)
     }
 
-    pub(crate) fn hooked(hooks: Hooks, tools: Vec<Arc<dyn zero_runtime::AnyTool>>) -> Self {
+    pub(crate) fn hooked(hooks: HookSettings, tools: Vec<Arc<dyn zero_runtime::AnyTool>>) -> Self {
         Self::made(tools, |config| config.hooks = hooks)
     }
 
     pub(crate) fn judged_by(
         policy: Arc<dyn Policy>,
-        limits: Limits,
+        limits: HostLimits,
         approver: Option<Arc<dyn Approver>>,
         tools: Vec<Arc<dyn zero_runtime::AnyTool>>,
     ) -> Self {
@@ -232,16 +236,16 @@ impl Fixture {
 
     fn made(
         tools: Vec<Arc<dyn zero_runtime::AnyTool>>,
-        set_up: impl FnOnce(&mut HostConfig),
+        set_up: impl FnOnce(&mut ToolHostConfig),
     ) -> Self {
         let temp = tempfile::tempdir().unwrap();
         std::fs::create_dir(temp.path().join("work")).unwrap();
         let workspace = Workspace::open(&[temp.path().join("work")], None).unwrap();
-        let endings = Arc::new(Endings::default());
-        let mut config = HostConfig {
-            observer: Some(Arc::clone(&endings) as Arc<dyn Observer>),
+        let endings = Arc::new(StatusRecorder::default());
+        let mut config = ToolHostConfig {
+            observer: Some(Arc::clone(&endings) as Arc<dyn CallEventObserver>),
             how_to_allow: "pass --yes".to_owned(),
-            ..HostConfig::new(workspace, StateDir::new(temp.path().join("state")))
+            ..ToolHostConfig::new(workspace, StateDir::new(temp.path().join("state")))
         };
         set_up(&mut config);
         let host = ToolHost::new(config);
@@ -254,7 +258,7 @@ impl Fixture {
         ToolCall { id: new_call_id(), session: None, tool: tool.to_owned(), input, timeout: None }
     }
 
-    pub(crate) async fn call(&self, tool: &str, input: Value) -> Report {
+    pub(crate) async fn call(&self, tool: &str, input: Value) -> CallReport {
         self.call_until(tool, input, &CancellationToken::new()).await
     }
 
@@ -263,7 +267,7 @@ impl Fixture {
         tool: &str,
         input: Value,
         cancel: &CancellationToken,
-    ) -> Report {
+    ) -> CallReport {
         self.host.call(&self.session, &self.dialect, Self::tool_call(tool, input), cancel).await
     }
 

@@ -2,13 +2,13 @@
 #![expect(clippy::disallowed_methods, reason = "tests set up real files")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-mod answers;
+mod approvals;
 mod audit_chain;
+mod call_outcomes;
 mod egress;
 mod egress_clients;
 mod egress_fixture;
 mod fixture;
-mod outcomes;
+mod redaction_and_limits;
 mod registry;
-mod safety;
 mod sessions;

@@ -4,21 +4,21 @@ use std::sync::Arc;
 
 use serde_json::json;
 use tokio::sync::broadcast::error::TryRecvError;
-use zero_core::{Reason, Risk, ToolName};
-use zero_runtime::{AnyTool, Registry, RegistryChange, Shown, erase};
+use zero_core::{ErrorReason, RiskLevel, ToolName};
+use zero_runtime::{AnyTool, RegistryChange, ToolRegistry, ToolVisibility, erase};
 
-use crate::fixture::{Fixture, Puppet};
+use crate::fixture::{HostFixture, PuppetTool};
 
 #[tokio::test]
 async fn tools_appear_vanish_and_are_announced() {
-    let fixture = Fixture::new();
+    let fixture = HostFixture::new();
     let registry = fixture.host.registry();
     let mut changes = registry.changes();
-    registry.add("server", vec![erase(Puppet::<'s'>::new())]).unwrap();
+    registry.add("server", vec![erase(PuppetTool::<'s'>::new())]).unwrap();
     assert!(fixture.call("Spare", json!({"act": "work"})).await.outcome.is_ok());
     registry.remove_source("server");
     let error = fixture.call("Spare", json!({"act": "work"})).await.outcome.unwrap_err();
-    assert_eq!(error.reason(), Some(Reason::UnknownTool));
+    assert_eq!(error.reason(), Some(ErrorReason::UnknownTool));
 
     let (added, removed) = (changes.recv().await.unwrap(), changes.recv().await.unwrap());
     assert_eq!((added.source.as_str(), added.added[0].as_str()), ("server", "Spare"));
@@ -29,46 +29,46 @@ async fn tools_appear_vanish_and_are_announced() {
 
 #[test]
 fn a_taken_name_refuses_all_of_a_source() {
-    let fixture = Fixture::new();
+    let fixture = HostFixture::new();
     let registry = fixture.host.registry();
     let error = registry
-        .add("server", vec![erase(Puppet::<'s'>::new()), erase(Puppet::<'p'>::new())])
+        .add("server", vec![erase(PuppetTool::<'s'>::new()), erase(PuppetTool::<'p'>::new())])
         .unwrap_err();
     assert_eq!(
         error.to_string(),
         "`server` cannot bring `Puppet` (of `builtin`): the name is taken"
     );
     assert!(registry.get("Spare").is_none());
-    let twice =
-        registry.add("server", vec![erase(Puppet::<'s'>::new()), erase(Puppet::<'s'>::new())]);
+    let twice = registry
+        .add("server", vec![erase(PuppetTool::<'s'>::new()), erase(PuppetTool::<'s'>::new())]);
     assert!(twice.is_err());
 }
 
 #[tokio::test]
 async fn a_running_call_keeps_its_tool() {
-    let fixture = Fixture::new();
+    let fixture = HostFixture::new();
     let call = fixture.call("Puppet", json!({"act": "work", "millis": 30}));
     let (report, ()) = tokio::join!(call, async { fixture.host.registry().remove("Puppet") });
     assert!(report.outcome.is_ok());
 }
 
-fn puppet(risk: Risk) -> Arc<dyn AnyTool> {
-    erase(Puppet::<'p'> { risk, ..Puppet::new() })
+fn puppet(risk: RiskLevel) -> Arc<dyn AnyTool> {
+    erase(PuppetTool::<'p'> { risk, ..PuppetTool::new() })
 }
 
 fn spare() -> Arc<dyn AnyTool> {
-    erase(Puppet::<'s'>::new())
+    erase(PuppetTool::<'s'>::new())
 }
 
 /// A registry, and what it has told so far: what appeared, vanished and changed.
-struct Heard {
-    registry: Registry,
+struct RegistryListener {
+    registry: ToolRegistry,
     changes: tokio::sync::broadcast::Receiver<RegistryChange>,
 }
 
-impl Heard {
+impl RegistryListener {
     fn new() -> Self {
-        let registry = Registry::default();
+        let registry = ToolRegistry::default();
         Self { changes: registry.changes(), registry }
     }
 
@@ -89,33 +89,33 @@ impl Heard {
         assert_eq!(heard, expected);
     }
 
-    fn shown(&self, name: &str) -> Option<Shown> {
+    fn shown(&self, name: &str) -> Option<ToolVisibility> {
         self.registry.get(name).map(|tool| tool.shown)
     }
 }
 
 #[test]
 fn what_a_source_brings_is_replaced_in_one_step() {
-    let mut heard = Heard::new();
-    let replace = |heard: &Heard, source: &str, tools: Vec<Arc<dyn AnyTool>>| {
-        let tools = tools.into_iter().map(|tool| (tool, Shown::Always)).collect();
+    let mut heard = RegistryListener::new();
+    let replace = |heard: &RegistryListener, source: &str, tools: Vec<Arc<dyn AnyTool>>| {
+        let tools = tools.into_iter().map(|tool| (tool, ToolVisibility::Always)).collect();
         let homeless = heard.registry.replace(source, tools);
         homeless.iter().map(|tool| tool.spec().name.to_string()).collect::<Vec<_>>()
     };
-    assert!(replace(&heard, "a", vec![puppet(Risk::Low)]).is_empty());
+    assert!(replace(&heard, "a", vec![puppet(RiskLevel::Low)]).is_empty());
     heard.check(&["a+Puppet"]);
     // The same again is no news, another tool of the same name is.
-    replace(&heard, "a", vec![puppet(Risk::Low)]);
+    replace(&heard, "a", vec![puppet(RiskLevel::Low)]);
     heard.check(&[]);
-    replace(&heard, "a", vec![puppet(Risk::High), spare()]);
+    replace(&heard, "a", vec![puppet(RiskLevel::High), spare()]);
     heard.check(&["a+Spare", "a~Puppet"]);
-    assert_eq!(heard.registry.get("Puppet").unwrap().tool.spec().risk, Risk::High);
+    assert_eq!(heard.registry.get("Puppet").unwrap().tool.spec().risk, RiskLevel::High);
     // A name stays with who has it, and with the first of two.
-    assert_eq!(replace(&heard, "b", vec![spare(), puppet(Risk::Low)]), ["Spare", "Puppet"]);
+    assert_eq!(replace(&heard, "b", vec![spare(), puppet(RiskLevel::Low)]), ["Spare", "Puppet"]);
     heard.check(&[]);
     assert_eq!(replace(&heard, "a", vec![spare(), spare()]), ["Spare"]);
     heard.check(&["a-Puppet"]);
-    assert!(replace(&heard, "b", vec![puppet(Risk::Low)]).is_empty());
+    assert!(replace(&heard, "b", vec![puppet(RiskLevel::Low)]).is_empty());
     heard.check(&["b+Puppet"]);
     replace(&heard, "a", Vec::new());
     heard.check(&["a-Spare"]);
@@ -125,36 +125,37 @@ fn what_a_source_brings_is_replaced_in_one_step() {
 
 #[test]
 fn what_was_found_stays_found() {
-    let mut heard = Heard::new();
+    let mut heard = RegistryListener::new();
     let names = ["Puppet", "Nobody"].map(|name| ToolName::new(name).unwrap());
-    let wait = |heard: &Heard, risk| {
-        heard
-            .registry
-            .replace("a", vec![(puppet(risk), Shown::WhenFound), (spare(), Shown::WhenFound)])
+    let wait = |heard: &RegistryListener, risk| {
+        heard.registry.replace(
+            "a",
+            vec![(puppet(risk), ToolVisibility::WhenFound), (spare(), ToolVisibility::WhenFound)],
+        )
     };
-    wait(&heard, Risk::Low);
-    assert_eq!(heard.shown("Puppet"), Some(Shown::WhenFound));
+    wait(&heard, RiskLevel::Low);
+    assert_eq!(heard.shown("Puppet"), Some(ToolVisibility::WhenFound));
     heard.check(&["a+Puppet", "a+Spare"]);
     heard.registry.reveal(&names);
-    assert_eq!(heard.shown("Puppet"), Some(Shown::Always));
-    assert_eq!(heard.shown("Spare"), Some(Shown::WhenFound));
+    assert_eq!(heard.shown("Puppet"), Some(ToolVisibility::Always));
+    assert_eq!(heard.shown("Spare"), Some(ToolVisibility::WhenFound));
     heard.check(&["a~Puppet"]);
     // Once is enough.
     heard.registry.reveal(&names);
     heard.check(&[]);
-    wait(&heard, Risk::High);
-    assert_eq!(heard.shown("Puppet"), Some(Shown::Always));
+    wait(&heard, RiskLevel::High);
+    assert_eq!(heard.shown("Puppet"), Some(ToolVisibility::Always));
     heard.check(&["a~Puppet"]);
     // One that went and came back is looked for again.
     heard.registry.replace("a", Vec::new());
-    wait(&heard, Risk::High);
-    assert_eq!(heard.shown("Puppet"), Some(Shown::WhenFound));
+    wait(&heard, RiskLevel::High);
+    assert_eq!(heard.shown("Puppet"), Some(ToolVisibility::WhenFound));
 }
 
 #[tokio::test]
 async fn what_waits_to_be_found_can_be_called() {
-    let fixture = Fixture::new();
-    fixture.host.registry().replace("server", vec![(spare(), Shown::WhenFound)]);
+    let fixture = HostFixture::new();
+    fixture.host.registry().replace("server", vec![(spare(), ToolVisibility::WhenFound)]);
     assert!(fixture.call("Spare", json!({"act": "work"})).await.outcome.is_ok());
     assert_eq!(spare().claims(), Vec::<String>::new());
 }

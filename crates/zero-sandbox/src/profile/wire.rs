@@ -11,12 +11,12 @@ use serde::{Deserialize, Serialize};
 /// One name as it travels.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
-enum Wire<'a> {
+enum PortableText<'a> {
     Text(Cow<'a, str>),
     Bytes(Cow<'a, [u8]>),
 }
 
-impl<'a> Wire<'a> {
+impl<'a> PortableText<'a> {
     fn new(name: &'a OsStr) -> Self {
         match name.to_str() {
             Some(text) => Self::Text(text.into()),
@@ -38,11 +38,11 @@ pub(crate) mod text {
     use serde::{Deserializer, Serializer};
 
     pub(crate) fn serialize<S: Serializer>(text: &OsStr, to: S) -> Result<S::Ok, S::Error> {
-        Wire::new(text).serialize(to)
+        PortableText::new(text).serialize(to)
     }
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<OsString, D::Error> {
-        Ok(Wire::deserialize(from)?.into_name())
+        Ok(PortableText::deserialize(from)?.into_name())
     }
 }
 
@@ -52,13 +52,16 @@ pub(crate) mod texts {
     use serde::{Deserializer, Serializer};
 
     pub(crate) fn serialize<S: Serializer>(texts: &[OsString], to: S) -> Result<S::Ok, S::Error> {
-        to.collect_seq(texts.iter().map(|text| Wire::new(text)))
+        to.collect_seq(texts.iter().map(|text| PortableText::new(text)))
     }
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
         from: D,
     ) -> Result<Vec<OsString>, D::Error> {
-        Ok(Vec::<Wire<'_>>::deserialize(from)?.into_iter().map(Wire::into_name).collect())
+        Ok(Vec::<PortableText<'_>>::deserialize(from)?
+            .into_iter()
+            .map(PortableText::into_name)
+            .collect())
     }
 }
 
@@ -69,11 +72,11 @@ pub(crate) mod path {
     use std::path::{Path, PathBuf};
 
     pub(crate) fn serialize<S: Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
-        Wire::new(path.as_os_str()).serialize(to)
+        PortableText::new(path.as_os_str()).serialize(to)
     }
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<PathBuf, D::Error> {
-        Ok(Wire::deserialize(from)?.into_name().into())
+        Ok(PortableText::deserialize(from)?.into_name().into())
     }
 }
 
@@ -84,13 +87,13 @@ pub(crate) mod paths {
     use std::path::PathBuf;
 
     pub(crate) fn serialize<S: Serializer>(paths: &[PathBuf], to: S) -> Result<S::Ok, S::Error> {
-        to.collect_seq(paths.iter().map(|path| Wire::new(path.as_os_str())))
+        to.collect_seq(paths.iter().map(|path| PortableText::new(path.as_os_str())))
     }
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
         from: D,
     ) -> Result<Vec<PathBuf>, D::Error> {
-        let wires = Vec::<Wire<'_>>::deserialize(from)?;
+        let wires = Vec::<PortableText<'_>>::deserialize(from)?;
         Ok(wires.into_iter().map(|wire| wire.into_name().into()).collect())
     }
 }
@@ -100,14 +103,21 @@ pub(crate) mod pairs {
     use super::*;
     use serde::{Deserializer, Serializer};
 
-    type Pair = (OsString, OsString);
+    type EnvironmentPair = (OsString, OsString);
 
-    pub(crate) fn serialize<S: Serializer>(pairs: &[Pair], to: S) -> Result<S::Ok, S::Error> {
-        to.collect_seq(pairs.iter().map(|(name, value)| (Wire::new(name), Wire::new(value))))
+    pub(crate) fn serialize<S: Serializer>(
+        pairs: &[EnvironmentPair],
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        to.collect_seq(
+            pairs.iter().map(|(name, value)| (PortableText::new(name), PortableText::new(value))),
+        )
     }
 
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Pair>, D::Error> {
-        let pairs = Vec::<(Wire<'_>, Wire<'_>)>::deserialize(from)?;
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Vec<EnvironmentPair>, D::Error> {
+        let pairs = Vec::<(PortableText<'_>, PortableText<'_>)>::deserialize(from)?;
         Ok(pairs.into_iter().map(|(name, value)| (name.into_name(), value.into_name())).collect())
     }
 }

@@ -4,12 +4,12 @@
 //! nothing stands in its way, so that its row would be red without the walls. What would do harm
 //! there has arguments that make it fail, in another way than the walls do.
 
-mod calls;
 mod files;
 mod processes;
 mod sockets;
+mod system_calls;
 
-use crate::lab::{Lab, Walls, Who, is_root};
+use crate::attack_lab::{AttackLab, Attacker, SandboxSetup, is_root};
 
 /// Not promised without bubblewrap, so not looked at.
 const UNCLAIMED: &str = "-";
@@ -20,12 +20,12 @@ const OTHER: &str = "*";
 const READY_TRIES_MAX: u32 = 200;
 
 /// An attack, and the answers to it bare, behind every layer, and without bubblewrap.
-type Row<'a> = (&'a str, &'a str, &'a str, &'a str);
+type AttackRow<'a> = (&'a str, &'a str, &'a str, &'a str);
 
 /// Everybody tries everything.
 #[track_caller]
-fn check(rows: &[Row<'_>]) {
-    for who in Who::all() {
+fn check(rows: &[AttackRow<'_>]) {
+    for who in Attacker::all() {
         check_bare(*who, rows);
         check_walls(*who, rows);
     }
@@ -33,48 +33,48 @@ fn check(rows: &[Row<'_>]) {
 
 /// Only somebody who holds privileges can do these bare; nobody can behind walls.
 #[track_caller]
-fn check_privileged(rows: &[Row<'_>]) {
+fn check_privileged(rows: &[AttackRow<'_>]) {
     if is_root() && holds_what_root_has() {
-        check_bare(Who::Me, rows);
+        check_bare(Attacker::Me, rows);
     }
-    for who in Who::all() {
+    for who in Attacker::all() {
         check_walls(*who, rows);
     }
 }
 
 /// What the walls are to let through, so that they do not answer otherwise than nothing does.
 #[track_caller]
-fn check_allowed(rows: &[Row<'_>]) {
-    for who in Who::all() {
-        check_answers(*who, Walls::Bare, rows, |row| row.1);
+fn check_allowed(rows: &[AttackRow<'_>]) {
+    for who in Attacker::all() {
+        check_answers(*who, SandboxSetup::Bare, rows, |row| row.1);
         check_walls(*who, rows);
     }
 }
 
 #[track_caller]
-fn check_bare(who: Who, rows: &[Row<'_>]) {
-    for (row, answer) in check_answers(who, Walls::Bare, rows, |row| row.1) {
+fn check_bare(who: Attacker, rows: &[AttackRow<'_>]) {
+    for (row, answer) in check_answers(who, SandboxSetup::Bare, rows, |row| row.1) {
         let (words, _, full, direct) = row;
         assert!(answer != full && answer != direct, "{words}: {answer} without walls, by {who:?}");
     }
 }
 
 #[track_caller]
-fn check_walls(who: Who, rows: &[Row<'_>]) {
-    check_answers(who, Walls::Full, rows, |row| row.2);
-    check_answers(who, Walls::Ready, rows, |row| row.2);
-    check_answers(who, Walls::Direct, rows, |row| row.3);
+fn check_walls(who: Attacker, rows: &[AttackRow<'_>]) {
+    check_answers(who, SandboxSetup::Full, rows, |row| row.2);
+    check_answers(who, SandboxSetup::Ready, rows, |row| row.2);
+    check_answers(who, SandboxSetup::Direct, rows, |row| row.3);
 }
 
 /// Runs the rows that say something here, in a new lab: attacks that work leave a mess.
 #[track_caller]
 fn check_answers<'a>(
-    who: Who,
-    walls: Walls,
-    rows: &[Row<'a>],
-    expected: impl Fn(&Row<'a>) -> &'a str,
-) -> Vec<(Row<'a>, String)> {
-    let rows: Vec<Row<'a>> =
+    who: Attacker,
+    walls: SandboxSetup,
+    rows: &[AttackRow<'a>],
+    expected: impl Fn(&AttackRow<'a>) -> &'a str,
+) -> Vec<(AttackRow<'a>, String)> {
+    let rows: Vec<AttackRow<'a>> =
         rows.iter().copied().filter(|row| expected(row) != UNCLAIMED).collect();
     let words: Vec<&str> = rows.iter().map(|row| row.0).collect();
     let answers = answers_to(who, walls, &words);
@@ -92,11 +92,11 @@ fn check_answers<'a>(
 /// What the kernel answers to each. Walls that are to stand ready may not when the host changes,
 /// and other tests change it all the time.
 #[track_caller]
-fn answers_to(who: Who, walls: Walls, words: &[&str]) -> Vec<String> {
+fn answers_to(who: Attacker, walls: SandboxSetup, words: &[&str]) -> Vec<String> {
     for _ in 0..READY_TRIES_MAX {
-        let lab = Lab::new(who);
+        let lab = AttackLab::new(who);
         let answers = lab.attempts(walls, words);
-        if walls != Walls::Ready || lab.walls_were() == "Ready" {
+        if walls != SandboxSetup::Ready || lab.walls_were() == "Ready" {
             return answers;
         }
     }
@@ -137,13 +137,13 @@ fn memory_is_not_flooded() {
     const IN_FOLDER: &str = "for i in 1 2 3 4 5 6; do head -c 15M /dev/zero > /dev/shm/$i; done; sleep 600; echo survived";
     const WITHIN: &str = "head -c 15M /dev/zero > /dev/shm/x; sleep 0.3; echo survived";
     let rows = [
-        (Walls::Full, IN_HANDLES, "exit Some(137)"),
-        (Walls::Direct, IN_HANDLES, "exit Some(137)"),
-        (Walls::Full, IN_FOLDER, "exit Some(137)"),
-        (Walls::Full, WITHIN, "survived"),
+        (SandboxSetup::Full, IN_HANDLES, "exit Some(137)"),
+        (SandboxSetup::Direct, IN_HANDLES, "exit Some(137)"),
+        (SandboxSetup::Full, IN_FOLDER, "exit Some(137)"),
+        (SandboxSetup::Full, WITHIN, "survived"),
     ];
-    for who in Who::all() {
-        let lab = Lab::new(*who);
+    for who in Attacker::all() {
+        let lab = AttackLab::new(*who);
         for (walls, script, expected) in rows {
             let mut profile = lab.profile(walls);
             profile.limits.memory_bytes = 64 << 20;
@@ -167,8 +167,8 @@ fn mounts_need_no_second_wall() {
         ("unix $/door", "EACCES"),
         ("abstract $", "ECONNREFUSED"),
     ];
-    for who in Who::all() {
-        let answers = Lab::new(*who).attempts(Walls::Mounts, &rows.map(|row| row.0));
+    for who in Attacker::all() {
+        let answers = AttackLab::new(*who).attempts(SandboxSetup::Mounts, &rows.map(|row| row.0));
         assert_eq!(answers, rows.map(|row| row.1), "by {who:?}");
     }
 }

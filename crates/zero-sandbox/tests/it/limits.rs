@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use zero_sandbox::running::{KillReason, LimitedBy, Why};
-use zero_sandbox::warden::{LimitsBy, Settings, Use, Warden};
+use zero_sandbox::running_command::{ExitCause, KillReason, LimitEnforcer};
+use zero_sandbox::spawner::{LayerSelection, LimitEnforcerChoice, Spawner, SpawnerSettings};
 
-use crate::bench::{
+use crate::command_fixture::{
     GONE_MAX, LONG, all, both_walls, ended, groups_of, mark, marked, need_bubblewrap, parent,
     program, run, sh, wait_for_marked, wait_until,
 };
@@ -28,7 +28,7 @@ fn too_much_memory_ends_the_tree() {
             order.timeout = Some(LONG);
             let running = warden.spawn(order).unwrap();
             let how = ended(&running);
-            let Why::MemoryLimit { limit, used } = how.why else {
+            let ExitCause::MemoryLimit { limit, used } = how.why else {
                 panic!("{how:?} {:?}", running.limits)
             };
             assert_eq!(limit, 64 * MB);
@@ -37,7 +37,7 @@ fn too_much_memory_ends_the_tree() {
         let mut order = sh("head -c 20M /dev/zero | tail -c 20M | wc -c");
         order.profile.limits.memory_bytes = 200 * MB;
         let (output, how) = run(&warden, order);
-        assert_eq!((output.as_str(), how.why), ("20971520\n", Why::Finished));
+        assert_eq!((output.as_str(), how.why), ("20971520\n", ExitCause::Finished));
         assert!(how.max_memory_bytes > MB, "{}", how.max_memory_bytes);
     }
 }
@@ -62,14 +62,16 @@ fn files_in_memory_count() {
             order.profile.limits.memory_bytes = 100 * MB;
             order.timeout = Some(LONG);
             let how = ended(&warden.spawn(order).unwrap());
-            let Why::MemoryLimit { limit, used } = how.why else { panic!("{script}: {how:?}") };
+            let ExitCause::MemoryLimit { limit, used } = how.why else {
+                panic!("{script}: {how:?}")
+            };
             assert!(limit == 100 * MB && used < 400 * MB, "{used}");
         }
         // Mapped as well, it counts once.
         let mut order = program("python3", &["-c", &mapped]);
         order.profile.limits.memory_bytes = 140 * MB;
         let (output, how) = run(&warden, order);
-        assert_eq!((output.as_str(), how.why), ("fits\n", Why::Finished));
+        assert_eq!((output.as_str(), how.why), ("fits\n", ExitCause::Finished));
     }
 }
 
@@ -85,27 +87,27 @@ fn files_in_the_folder_for_shared_memory_count() {
         order.profile.limits.memory_bytes = 64 * MB;
         order.timeout = Some(LONG);
         let how = ended(&mounts.spawn(order).unwrap());
-        let Why::MemoryLimit { used, .. } = how.why else { panic!("{script}: {how:?}") };
+        let ExitCause::MemoryLimit { used, .. } = how.why else { panic!("{script}: {how:?}") };
         assert!(used < 100 * MB, "{used}");
     }
     let mut order =
         sh("df -B1 --output=size /dev/shm | tail -1; head -c 40M /dev/zero > /dev/shm/x");
     order.profile.limits.memory_bytes = 64 * MB;
     let (output, how) = run(&mounts, order);
-    assert_eq!((output.trim(), how.why), ("67108864", Why::Finished));
+    assert_eq!((output.trim(), how.why), ("67108864", ExitCause::Finished));
     // Without mounts it is the host's, and nobody's to write to.
     let (output, _) = run(&direct, sh("echo x > /dev/shm/zero-test || echo refused"));
     assert_eq!(output, "refused\n");
 }
 
 /// Behind mounts, and without.
-fn watchdogs() -> [Warden; 2] {
+fn watchdogs() -> [Spawner; 2] {
     need_bubblewrap();
-    [Use::All, Use::WithoutBubblewrap].map(|layers| {
-        Warden::start_with(Settings {
-            limits_by: LimitsBy::Watchdog,
+    [LayerSelection::All, LayerSelection::WithoutBubblewrap].map(|layers| {
+        Spawner::start_with(SpawnerSettings {
+            limits_by: LimitEnforcerChoice::Watchdog,
             layers,
-            ..Settings::default()
+            ..SpawnerSettings::default()
         })
         .unwrap()
     })
@@ -122,7 +124,7 @@ fn too_many_processes_end_the_tree() {
         order.profile.limits.processes = 30;
         order.timeout = Some(LONG);
         let how = ended(&warden.spawn(order).unwrap());
-        let Why::ProcessLimit { limit, used } = how.why else { panic!("{how:?}") };
+        let ExitCause::ProcessLimit { limit, used } = how.why else { panic!("{how:?}") };
         assert!(limit == 30 && used > 30, "{used}");
         assert_eq!(marked(&name), [0; 0]);
     }
@@ -136,7 +138,7 @@ fn a_fork_bomb_comes_to_nothing() {
     }
 }
 
-fn drop_a_bomb(warden: &Warden) {
+fn drop_a_bomb(warden: &Spawner) {
     let name = mark("bomb");
     let mut order = program("bash", &["-c", "bomb() { bomb | bomb & }; bomb; sleep 600", &name]);
     order.profile.limits.processes = 60;
@@ -144,12 +146,12 @@ fn drop_a_bomb(warden: &Warden) {
     order.timeout = Some(LONG);
     let mut probe = sh("true");
     probe.profile.limits = order.profile.limits;
-    if warden.spawn(probe).unwrap().limits.processes == LimitedBy::Watchdog {
+    if warden.spawn(probe).unwrap().limits.processes == LimitEnforcer::Watchdog {
         order.command.args[1] = "for i in {1..500}; do sleep 600 & done; wait".into();
     }
     let start = Instant::now();
     let how = ended(&warden.spawn(order).unwrap());
-    assert!(matches!(how.why, Why::ProcessLimit { limit: 60, .. }), "{how:?}");
+    assert!(matches!(how.why, ExitCause::ProcessLimit { limit: 60, .. }), "{how:?}");
     assert!(start.elapsed() < GONE_MAX, "{:?}", start.elapsed());
     assert_eq!(marked(&name), [0; 0]);
 }
@@ -165,7 +167,7 @@ fn a_process_that_is_never_the_same_ends_too() {
         // Its main process ends at once; what goes on is left over.
         let start = Instant::now();
         let how = ended(&running);
-        assert_eq!(how.why, Why::Finished);
+        assert_eq!(how.why, ExitCause::Finished);
         assert!(how.leftover_processes > 0 && start.elapsed() < GONE_MAX, "{how:?}");
         wait_for_marked(&name, 0, GONE_MAX);
     }
@@ -182,7 +184,7 @@ fn processor_time_is_shared_out_not_ended() {
             order.timeout = Some(LONG);
             let start = Instant::now();
             let how = ended(&warden.spawn(order).unwrap());
-            assert_eq!((how.why, how.exit_code), (Why::Finished, Some(0)));
+            assert_eq!((how.why, how.exit_code), (ExitCause::Finished, Some(0)));
             how.cpu_time.as_secs_f64() / start.elapsed().as_secs_f64()
         };
         // Who is to watch may be kept from it for a while, but not every time.
@@ -193,8 +195,9 @@ fn processor_time_is_shared_out_not_ended() {
 
 #[test]
 fn one_who_was_stopped_by_somebody_else_stays_so() {
-    let settings = Settings { limits_by: LimitsBy::Watchdog, ..Settings::default() };
-    let warden = Warden::start_with(settings).unwrap();
+    let settings =
+        SpawnerSettings { limits_by: LimitEnforcerChoice::Watchdog, ..SpawnerSettings::default() };
+    let warden = Spawner::start_with(settings).unwrap();
     let name = mark("halted");
     let script = format!(
         "(exec -a {name} sleep 600) & \
@@ -217,9 +220,11 @@ fn one_who_was_stopped_by_somebody_else_stays_so() {
 
 #[test]
 fn what_enforces_limits_is_said_and_goes_away() {
-    let [best, watchdog] = [LimitsBy::Best, LimitsBy::Watchdog].map(|limits_by| {
-        Warden::start_with(Settings { limits_by, ..Settings::default() }).unwrap()
-    });
+    let [best, watchdog] =
+        [LimitEnforcerChoice::Best, LimitEnforcerChoice::Watchdog].map(|limits_by| {
+            Spawner::start_with(SpawnerSettings { limits_by, ..SpawnerSettings::default() })
+                .unwrap()
+        });
     let order = sh("sleep 600");
     let limits = order.profile.limits;
     for warden in [&best, &watchdog] {
@@ -229,7 +234,7 @@ fn what_enforces_limits_is_said_and_goes_away() {
         let keeper = parent(running.pid);
         let has_groups = [report.memory, report.cpu, report.processes]
             .iter()
-            .any(|by| *by != LimitedBy::Watchdog);
+            .any(|by| *by != LimitEnforcer::Watchdog);
         // Made ahead they are there for the watchdog too, without limits.
         assert!(!has_groups || !groups_of(&keeper.to_string()).is_empty());
         running.kill(KillReason::Asked);
@@ -237,7 +242,7 @@ fn what_enforces_limits_is_said_and_goes_away() {
         let left = || groups_of(&keeper.to_string());
         wait_until(GONE_MAX, || left().is_empty(), || format!("{:?}", left()));
     }
-    assert_eq!(watchdog.limits_report(&limits).memory, LimitedBy::Watchdog);
+    assert_eq!(watchdog.limits_report(&limits).memory, LimitEnforcer::Watchdog);
     assert_eq!(groups_of(&std::process::id().to_string()), [""; 0]);
 }
 
@@ -250,6 +255,6 @@ fn threads_are_no_processes() {
         let mut order = program("python3", &["-c", script]);
         order.profile.limits.processes = 10;
         let (output, how) = run(&warden, order);
-        assert_eq!((output.as_str(), how.why), ("done\n", Why::Finished));
+        assert_eq!((output.as_str(), how.why), ("done\n", ExitCause::Finished));
     }
 }

@@ -11,21 +11,21 @@
 )]
 #![cfg(target_os = "linux")]
 
-mod again;
+mod attack_lab;
 mod attacks;
-mod bench;
-mod client;
-mod lab;
+mod command_fixture;
+mod command_start;
+mod enforcement_gaps;
+mod everyday_commands;
 mod limits;
-mod network;
-mod output;
-mod promises;
-mod protected;
-mod races;
-mod ready;
-mod start;
-mod tree;
-mod work;
+mod output_collection;
+mod prewarmed_sandbox;
+mod process_cleanup;
+mod protected_paths;
+mod rename_races;
+mod sandbox_reuse;
+mod shared_network;
+mod spawner_client;
 
 /// Runs before the test harness, as `main` of the binary does it first of all.
 #[expect(unsafe_code, reason = "the harness owns `main`, so this has to come before it")]
@@ -34,9 +34,9 @@ mod work;
 #[unsafe(link_section = ".init_array")]
 static BEFORE_MAIN: extern "C" fn() = {
     extern "C" fn before_main() {
-        zero_sandbox::child::from_argv0();
-        if std::env::args_os().next().is_some_and(|name| name == client::ARGV0) {
-            std::process::exit(client::main());
+        zero_sandbox::helper_process::from_argv0();
+        if std::env::args_os().next().is_some_and(|name| name == spawner_client::ARGV0) {
+            std::process::exit(spawner_client::main());
         }
     }
     before_main

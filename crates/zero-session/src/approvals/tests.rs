@@ -3,28 +3,30 @@
 use std::path::PathBuf;
 
 use tokio::sync::oneshot;
-use zero_core::{CallId, Risk, ToolName};
-use zero_runtime::{Elicitation, ElicitationAnswer, Elicitor as _, Question, Wanted};
+use zero_core::{CallId, RiskLevel, ToolName};
+use zero_runtime::{
+    ApprovalQuestion, Elicitation, ElicitationAnswer, ElicitationMode, Elicitor as _,
+};
 
 use super::*;
-use crate::hands::CallApprover as _;
-use crate::sessions::tests::lab::Lab;
+use crate::sessions::tests::fixture::SessionTestBed;
+use crate::tool_backend::CallApprover as _;
 
-fn question() -> Question {
-    Question {
+fn question() -> ApprovalQuestion {
+    ApprovalQuestion {
         call: CallId::from_bits(1),
         tool: ToolName::new("Bash").unwrap(),
         title: "Run it".to_owned(),
         reason: "its risk is high".to_owned(),
-        risk: Risk::High,
+        risk: RiskLevel::High,
         effects: Vec::new(),
         judged: Vec::new(),
-        grants: vec![zero_policy::Grant {
+        grants: vec![zero_policy::GrantScope {
             rule: "Bash(x)".to_owned(),
             folder: None,
             program: None,
         }],
-        preview: Some(zero_core::Display::markdown("what it does")),
+        preview: Some(zero_core::ResultDisplay::markdown("what it does")),
         rewritten: None,
         workspace: PathBuf::from("/w"),
     }
@@ -35,13 +37,13 @@ fn visit() -> Elicitation {
         origin: "MCP server `x`".to_owned(),
         call: None,
         message: "come here".to_owned(),
-        wanted: Wanted::Visit("https://example.com/".to_owned()),
+        wanted: ElicitationMode::Visit("https://example.com/".to_owned()),
     }
 }
 
 #[tokio::test]
 async fn what_is_asked_says_all_that_a_person_needs() {
-    let lab = Lab::new(&[]).await;
+    let lab = SessionTestBed::new(&[]).await;
     let asker = lab.asker().await;
     let answer = tokio::spawn(async move { asker.ask("call_1", &question()).await });
     lab.until("approval Run it").await;
@@ -53,15 +55,15 @@ async fn what_is_asked_says_all_that_a_person_needs() {
     let options: Vec<&str> = request.options.iter().map(|option| &*option.id).collect();
     assert_eq!(options, ["allow_once", "allow_always", "reject_once", "reject_always"]);
     assert!(request.preview.is_some() && request.expires_ms > pending.created_ms);
-    assert!(lab.sessions.approvals().resolve(&request.id, Answer::RejectSession, "me"));
+    assert!(lab.sessions.approvals().resolve(&request.id, ApprovalAnswer::RejectSession, "me"));
     assert!(lab.sessions.approvals().get(&request.id).is_none(), "it waits no more");
-    assert_eq!(answer.await.unwrap(), Answer::RejectSession);
+    assert_eq!(answer.await.unwrap(), ApprovalAnswer::RejectSession);
     assert_eq!(lab.lines().await, "approval Run it / answer reject_always by me");
 }
 
 #[tokio::test]
 async fn whoever_gives_up_takes_the_question_back() {
-    let lab = Lab::new(&[]).await;
+    let lab = SessionTestBed::new(&[]).await;
     let asker = lab.asker().await;
     let asked = tokio::spawn(async move { asker.ask("call_1", &question()).await });
     lab.until("approval").await;
@@ -72,17 +74,17 @@ async fn whoever_gives_up_takes_the_question_back() {
 
 #[tokio::test]
 async fn what_cannot_be_written_is_a_no() {
-    let lab = Lab::new(&[]).await;
+    let lab = SessionTestBed::new(&[]).await;
     let asker = lab.asker().await;
     lab.store.fail([1]);
-    assert_eq!(asker.ask("call_1", &question()).await, Answer::RejectOnce);
+    assert_eq!(asker.ask("call_1", &question()).await, ApprovalAnswer::RejectOnce);
     assert_eq!(lab.lines().await, "", "nobody was asked");
     assert!(lab.sessions.approvals().list().is_empty());
 }
 
 #[tokio::test]
 async fn a_tool_asks_and_gets_what_the_person_wrote() {
-    let lab = Lab::new(&[]).await;
+    let lab = SessionTestBed::new(&[]).await;
     let values = Map::from_iter([("name".to_owned(), Value::from("secret"))]);
     for (answer, expected) in [
         (QuestionAnswer::Accept(values.clone()), ElicitationAnswer::Accept(values)),

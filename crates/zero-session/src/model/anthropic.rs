@@ -6,9 +6,9 @@ mod request;
 use serde_json::Value;
 use url::Url;
 
-use crate::model::catalogue::Key;
+use crate::model::catalog::ApiKey;
 use crate::model::endpoint::endpoint;
-use crate::model::protocol::{Decoder, Protocol};
+use crate::model::protocol::{ModelProtocol, ReplyDecoder};
 use crate::model::{ModelError, ModelInfo, ModelRequest};
 
 /// The version of the API whose requests and answers are written and read here: the one that
@@ -16,14 +16,14 @@ use crate::model::{ModelError, ModelInfo, ModelRequest};
 const VERSION: &str = "2023-06-01";
 
 /// Anthropic Messages.
-pub(crate) struct Anthropic;
+pub(crate) struct AnthropicProtocol;
 
-impl Protocol for Anthropic {
+impl ModelProtocol for AnthropicProtocol {
     fn url(&self, base: &Url, _info: &ModelInfo) -> Result<Url, ModelError> {
         endpoint(base, &["v1"], &["messages"])
     }
 
-    fn headers(&self, key: Option<&Key>) -> Vec<(&'static str, String)> {
+    fn headers(&self, key: Option<&ApiKey>) -> Vec<(&'static str, String)> {
         let mut headers = vec![("anthropic-version", VERSION.to_owned())];
         headers.extend(key.map(|key| ("x-api-key", key.reveal().to_owned())));
         headers
@@ -37,7 +37,7 @@ impl Protocol for Anthropic {
         request::tools(request)
     }
 
-    fn decoder(&self) -> Box<dyn Decoder> {
+    fn decoder(&self) -> Box<dyn ReplyDecoder> {
         Box::new(decoder::MessagesDecoder::default())
     }
 }
@@ -47,14 +47,14 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::message::{Message, shared};
-    use crate::model::ToolDefinition;
-    use crate::model::dialogue::tests::{result, user};
+    use crate::message::{ModelMessage, shared};
+    use crate::model::ModelToolDefinition;
+    use crate::model::conversation::tests::{result, user};
 
     #[track_caller]
     fn check(base: &str, expected: &str) {
         let info = request::tests::info("claude-sonnet-4-5");
-        let url = Anthropic.url(&Url::parse(base).unwrap(), &info).unwrap();
+        let url = AnthropicProtocol.url(&Url::parse(base).unwrap(), &info).unwrap();
         assert_eq!(url.as_str(), expected);
     }
 
@@ -67,13 +67,13 @@ mod tests {
 
     #[test]
     fn the_key_goes_into_its_header_and_nowhere_else() {
-        let key = Key::new(" k\n");
-        let headers = Anthropic.headers(Some(&key));
+        let key = ApiKey::new(" k\n");
+        let headers = AnthropicProtocol.headers(Some(&key));
         assert_eq!(
             headers,
             [("anthropic-version", "2023-06-01".to_owned()), ("x-api-key", "k".to_owned())]
         );
-        assert_eq!(Anthropic.headers(None).len(), 1);
+        assert_eq!(AnthropicProtocol.headers(None).len(), 1);
     }
 
     #[test]
@@ -84,7 +84,7 @@ mod tests {
             json!({"type": "text", "text": "Now."}),
             json!({"type": "tool_use", "id": "toolu_1", "name": "Read", "input": {"z": 1, "a": 2}}),
         ];
-        let mut decoder = Anthropic.decoder();
+        let mut decoder = AnthropicProtocol.decoder();
         let mut event = |event: Value| decoder.event("", &event.to_string()).unwrap();
         let model = "claude-sonnet-4-5-20250929";
         event(json!({"type": "message_start", "message": {"model": model}}));
@@ -94,15 +94,15 @@ mod tests {
         event(json!({"type": "message_delta", "delta": {"stop_reason": "tool_use"}}));
         let said = decoder.finish().unwrap().blocks;
 
-        let tool = ToolDefinition {
+        let tool = ModelToolDefinition {
             name: "Read".into(),
             description: String::new(),
             input_schema: json!({"type": "object"}),
         };
         let request = ModelRequest {
             messages: shared(vec![
-                Message::user("Go"),
-                Message::assistant(said),
+                ModelMessage::user("Go"),
+                ModelMessage::assistant(said),
                 user(vec![result("toolu_1", "Read", "r")]),
             ]),
             tools: [tool].into(),

@@ -1,18 +1,18 @@
 //! What an answer cost.
 
-use crate::event::Usage;
-use crate::model::Prices;
+use crate::event::TokenUsage;
+use crate::model::TokenPrices;
 
 /// `usage` with what it cost, where prices are known. A cost that the provider itself gave stays:
 /// it knows about discounts.
-pub(crate) fn with_cost(usage: Usage, prices: Option<&Prices>) -> Usage {
+pub(crate) fn with_cost(usage: TokenUsage, prices: Option<&TokenPrices>) -> TokenUsage {
     let cost_usd = usage.cost_usd.or_else(|| prices.map(|prices| cost(prices, &usage)));
-    Usage { cost_usd, ..usage }
+    TokenUsage { cost_usd, ..usage }
 }
 
 /// US dollars for `usage`. Its input holds what was read from and written to the cache, which have
 /// prices of their own.
-pub(crate) fn cost(prices: &Prices, usage: &Usage) -> f64 {
+pub(crate) fn cost(prices: &TokenPrices, usage: &TokenUsage) -> f64 {
     let cached = usage.cache_read_tokens.saturating_add(usage.cache_write_tokens);
     let fresh = usage.input_tokens.saturating_sub(cached);
     let parts = [
@@ -28,10 +28,11 @@ pub(crate) fn cost(prices: &Prices, usage: &Usage) -> f64 {
 mod tests {
     use super::*;
 
-    const PRICES: Prices = Prices { input: 3.0, output: 15.0, cache_read: 0.3, cache_write: 3.75 };
+    const PRICES: TokenPrices =
+        TokenPrices { input: 3.0, output: 15.0, cache_read: 0.3, cache_write: 3.75 };
 
-    fn usage(input: u64, output: u64, read: u64, write: u64) -> Usage {
-        Usage {
+    fn usage(input: u64, output: u64, read: u64, write: u64) -> TokenUsage {
+        TokenUsage {
             input_tokens: input,
             output_tokens: output,
             cache_read_tokens: read,
@@ -41,7 +42,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(usage: Usage, expected: f64) {
+    fn check(usage: TokenUsage, expected: f64) {
         let found = cost(&PRICES, &usage);
         assert!((found - expected).abs() < 1e-9, "{usage:?}: {found}, expected {expected}");
     }
@@ -67,14 +68,14 @@ mod tests {
         let plain = usage(1_000_000, 0, 0, 0);
         assert_eq!(with_cost(plain, None).cost_usd, None);
         assert_eq!(with_cost(plain, Some(&PRICES)).cost_usd, Some(3.0));
-        let given = Usage { cost_usd: Some(0.5), ..plain };
+        let given = TokenUsage { cost_usd: Some(0.5), ..plain };
         assert_eq!(with_cost(given, Some(&PRICES)), given);
         assert_eq!(with_cost(given, None), given);
     }
 
     #[test]
     fn costs_add_up() {
-        let mut run = Usage::default();
+        let mut run = TokenUsage::default();
         run += with_cost(usage(1_000_000, 0, 0, 0), Some(&PRICES));
         run += with_cost(usage(0, 1_000_000, 0, 0), Some(&PRICES));
         assert_eq!(run.cost_usd, Some(18.0));

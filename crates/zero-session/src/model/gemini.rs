@@ -6,18 +6,18 @@ mod request;
 use serde_json::Value;
 use url::Url;
 
-use crate::model::catalogue::Key;
+use crate::model::catalog::ApiKey;
 use crate::model::endpoint::endpoint;
-use crate::model::protocol::{Decoder, Protocol};
+use crate::model::protocol::{ModelProtocol, ReplyDecoder};
 use crate::model::{ModelError, ModelInfo, ModelRequest};
 
 /// The maker's word in the names of its models.
 const MAKER: &str = "gemini";
 
 /// Gemini.
-pub(crate) struct Gemini;
+pub(crate) struct GeminiProtocol;
 
-impl Protocol for Gemini {
+impl ModelProtocol for GeminiProtocol {
     fn url(&self, base: &Url, info: &ModelInfo) -> Result<Url, ModelError> {
         let id = info.id.strip_prefix("models/").unwrap_or(&info.id);
         let call = format!("{id}:streamGenerateContent");
@@ -26,7 +26,7 @@ impl Protocol for Gemini {
         Ok(url)
     }
 
-    fn headers(&self, key: Option<&Key>) -> Vec<(&'static str, String)> {
+    fn headers(&self, key: Option<&ApiKey>) -> Vec<(&'static str, String)> {
         key.map(|key| ("x-goog-api-key", key.reveal().to_owned())).into_iter().collect()
     }
 
@@ -38,7 +38,7 @@ impl Protocol for Gemini {
         request::tools(&request.tools)
     }
 
-    fn decoder(&self) -> Box<dyn Decoder> {
+    fn decoder(&self) -> Box<dyn ReplyDecoder> {
         Box::new(decoder::GeminiDecoder::default())
     }
 }
@@ -48,12 +48,13 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::message::{Message, shared};
-    use crate::model::dialogue::tests::{result, user};
+    use crate::message::{ModelMessage, shared};
+    use crate::model::conversation::tests::{result, user};
 
     #[track_caller]
     fn check(base: &str, id: &str, expected: &str) {
-        let url = Gemini.url(&Url::parse(base).unwrap(), &request::tests::info(id)).unwrap();
+        let url =
+            GeminiProtocol.url(&Url::parse(base).unwrap(), &request::tests::info(id)).unwrap();
         assert_eq!(url.as_str(), expected);
     }
 
@@ -69,9 +70,9 @@ mod tests {
 
     #[test]
     fn the_key_goes_into_its_header_and_nowhere_else() {
-        let headers = Gemini.headers(Some(&Key::new("k")));
+        let headers = GeminiProtocol.headers(Some(&ApiKey::new("k")));
         assert_eq!(headers, [("x-goog-api-key", "k".to_owned())]);
-        assert!(Gemini.headers(None).is_empty());
+        assert!(GeminiProtocol.headers(None).is_empty());
     }
 
     #[test]
@@ -86,14 +87,14 @@ mod tests {
         ]);
         let chunk = json!({"modelVersion": "gemini-3-pro-preview", "candidates": [
             {"content": {"role": "model", "parts": parts}, "finishReason": "STOP"}]});
-        let mut decoder = Gemini.decoder();
+        let mut decoder = GeminiProtocol.decoder();
         decoder.event("", &chunk.to_string()).unwrap();
         let said = decoder.finish().unwrap().blocks;
 
         let request = ModelRequest {
             messages: shared(vec![
-                Message::user("Go"),
-                Message::assistant(said),
+                ModelMessage::user("Go"),
+                ModelMessage::assistant(said),
                 user(vec![result("x", "Read", "1"), result("call_2", "Read", "2")]),
             ]),
             ..ModelRequest::default()

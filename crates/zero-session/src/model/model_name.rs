@@ -2,14 +2,14 @@
 
 /// What a name says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ModelName {
+pub(crate) struct ParsedModelName {
     /// Which of its maker's models: `opus`, `flash`, …
     pub(crate) kind: Option<String>,
     /// Its version, `(4, 5)`. None for a name like `gemini-flash-latest`.
     pub(crate) version: Option<(u32, u32)>,
 }
 
-impl ModelName {
+impl ParsedModelName {
     /// Reads the name of a model of `maker` (`claude`, `gemini`), whatever stands before it, as in
     /// `us.anthropic.claude-sonnet-4-5-20250929-v1:0`. None when it is somebody else's.
     pub(crate) fn read(id: &str, maker: &str) -> Option<Self> {
@@ -30,7 +30,7 @@ impl ModelName {
 /// Whether two names of a maker may mean the same model. Providers answer with a longer or a
 /// shorter name than they were asked by, so names that do not say their version may.
 pub(crate) fn may_be_same(one: &str, other: &str, maker: &str) -> bool {
-    match (ModelName::read(one, maker), ModelName::read(other, maker)) {
+    match (ParsedModelName::read(one, maker), ParsedModelName::read(other, maker)) {
         (Some(one), Some(other)) if one.version.is_some() && other.version.is_some() => {
             one == other
         }
@@ -49,8 +49,8 @@ mod tests {
 
     #[track_caller]
     fn check(id: &str, maker: &str, kind: Option<&str>, version: Option<(u32, u32)>) {
-        let expected = ModelName { kind: kind.map(str::to_owned), version };
-        assert_eq!(ModelName::read(id, maker), Some(expected), "{id}");
+        let expected = ParsedModelName { kind: kind.map(str::to_owned), version };
+        assert_eq!(ParsedModelName::read(id, maker), Some(expected), "{id}");
     }
 
     #[test]
@@ -66,7 +66,7 @@ mod tests {
         check("gemini-3-pro-preview", "gemini", Some("pro"), Some((3, 0)));
         check("gemini-flash-latest", "gemini", Some("flash"), None);
         check("gemini", "gemini", None, None);
-        assert_eq!(ModelName::read("gpt-5", "claude"), None);
+        assert_eq!(ParsedModelName::read("gpt-5", "claude"), None);
     }
 
     #[test]

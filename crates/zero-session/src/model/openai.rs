@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 use url::{Host, Url};
 
 use crate::event::ResultContent;
-use crate::message::{Block, Message, Role, ToolInput, joined};
-use crate::model::catalogue::Key;
-use crate::model::failure;
+use crate::message::{MessageBlock, MessageRole, ModelMessage, ToolInput, joined};
+use crate::model::attempt_failure;
+use crate::model::catalog::ApiKey;
 use crate::model::{ModelError, ModelErrorKind};
 
 /// Calls of one answer.
@@ -19,7 +19,7 @@ pub(crate) const ARGUMENT_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 /// Whose server it is, where that matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Server {
+pub(crate) enum OpenAiServer {
     /// OpenAI's own.
     OpenAi,
     /// OpenAI's models at Azure.
@@ -28,7 +28,7 @@ pub(crate) enum Server {
     Other,
 }
 
-impl Server {
+impl OpenAiServer {
     /// Whose server a base URL leads to.
     pub(crate) fn of(base: &Url) -> Self {
         match base.host() {
@@ -40,7 +40,7 @@ impl Server {
     }
 
     /// The header with the key.
-    pub(crate) fn headers(self, key: Option<&Key>) -> Vec<(&'static str, String)> {
+    pub(crate) fn headers(self, key: Option<&ApiKey>) -> Vec<(&'static str, String)> {
         let Some(key) = key else { return Vec::new() };
         match self {
             Self::Azure => vec![("api-key", key.reveal().to_owned())],
@@ -67,7 +67,7 @@ pub(crate) fn read(data: &str) -> Result<Value, ModelError> {
     let value: Value = serde_json::from_str(data)
         .map_err(|error| nonsense(&format!("an event that is no JSON ({error})")))?;
     match value.get("error") {
-        Some(error) if !error.is_null() => Err(failure::of_object(&value, None).error),
+        Some(error) if !error.is_null() => Err(attempt_failure::of_object(&value, None).error),
         _ => Ok(value),
     }
 }
@@ -88,11 +88,11 @@ pub(crate) fn broken() -> ModelError {
 
 /// The message with which the turn begins that the model is in: what it thought since then goes back
 /// to it. Older thoughts do not; they may even be another model's.
-pub(crate) fn turn_start(messages: &[Arc<Message>]) -> usize {
-    let is_prompt = |message: &Arc<Message>| {
+pub(crate) fn turn_start(messages: &[Arc<ModelMessage>]) -> usize {
+    let is_prompt = |message: &Arc<ModelMessage>| {
         let has_result =
-            message.blocks.iter().any(|block| matches!(block, Block::ToolResult { .. }));
-        message.role == Role::User && !has_result
+            message.blocks.iter().any(|block| matches!(block, MessageBlock::ToolResult { .. }));
+        message.role == MessageRole::User && !has_result
     };
     messages.iter().rposition(is_prompt).unwrap_or(0)
 }
@@ -177,18 +177,24 @@ mod tests {
 
     #[test]
     fn a_turn_begins_with_the_last_prompt() {
-        let result = Message {
-            role: Role::User,
-            blocks: vec![Block::ToolResult {
+        let result = ModelMessage {
+            role: MessageRole::User,
+            blocks: vec![MessageBlock::ToolResult {
                 id: "1".into(),
                 name: "Read".into(),
                 content: vec![],
                 is_error: false,
             }],
         };
-        let said = Message::assistant(vec![Block::text("a")]);
-        let messages =
-            [Message::user("1"), said.clone(), Message::user("2"), said.clone(), result, said];
+        let said = ModelMessage::assistant(vec![MessageBlock::text("a")]);
+        let messages = [
+            ModelMessage::user("1"),
+            said.clone(),
+            ModelMessage::user("2"),
+            said.clone(),
+            result,
+            said,
+        ];
         let messages = messages.map(Arc::new);
         assert_eq!(turn_start(&messages), 2);
         assert_eq!(turn_start(&messages[..2]), 0);

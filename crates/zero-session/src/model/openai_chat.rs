@@ -3,8 +3,8 @@
 //! Everybody speaks it a little differently. What is sent keeps to what all of them take; what is
 //! read allows for what Ollama, llama.cpp, vLLM, OpenRouter, DeepSeek, Mistral and Gemini do.
 
-mod body;
 mod decoder;
+mod request_body;
 
 use std::borrow::Cow;
 
@@ -12,13 +12,16 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use url::Url;
 
-use self::body::{Answer, Body, Call, Function, Part, Said, StreamOptions, Words, written};
 use self::decoder::ChatDecoder;
-use crate::message::{Block, Message, Role, text_of};
-use crate::model::catalogue::Key;
-use crate::model::known::{self, MISTRAL};
-use crate::model::openai::{self, Server};
-use crate::model::protocol::{Decoder, Protocol};
+use self::request_body::{
+    ChatAssistantMessage, ChatContentPart, ChatFunctionCall, ChatRequestBody, ChatRequestMessage,
+    ChatStreamOptions, ChatToolCall, ChatUserContent, written,
+};
+use crate::message::{MessageBlock, MessageRole, ModelMessage, text_of};
+use crate::model::catalog::ApiKey;
+use crate::model::known_models::{self, MISTRAL};
+use crate::model::openai::{self, OpenAiServer};
+use crate::model::protocol::{ModelProtocol, ReplyDecoder};
 use crate::model::{ModelError, ModelInfo, ModelRequest};
 
 /// What is kept beside thoughts and calls, to go back with them, stands under this name.
@@ -29,38 +32,39 @@ const REASONING_CONTENT: &str = "reasoning_content";
 const REASONING: &str = "reasoning";
 
 /// Chat completions, as some server speaks it.
-pub(crate) struct OpenAiChat {
-    server: Server,
+pub(crate) struct OpenAiChatProtocol {
+    server: OpenAiServer,
 }
 
-impl OpenAiChat {
+impl OpenAiChatProtocol {
     /// As the server at that address speaks it.
     pub(crate) fn at(base: Option<&Url>) -> Self {
-        Self { server: base.map_or(Server::Other, Server::of) }
+        Self { server: base.map_or(OpenAiServer::Other, OpenAiServer::of) }
     }
 }
 
-impl Protocol for OpenAiChat {
+impl ModelProtocol for OpenAiChatProtocol {
     fn url(&self, base: &Url, _: &ModelInfo) -> Result<Url, ModelError> {
         Ok(openai::url(base, "chat/completions"))
     }
 
-    fn headers(&self, key: Option<&Key>) -> Vec<(&'static str, String)> {
+    fn headers(&self, key: Option<&ApiKey>) -> Vec<(&'static str, String)> {
         self.server.headers(key)
     }
 
     fn body(&self, info: &ModelInfo, request: &ModelRequest) -> String {
         // OpenAI's newer models refuse the old name, and other servers do not know the new one.
-        let is_new = self.server != Server::Other || known::is_openai_reasoner(&info.id);
+        let is_new =
+            self.server != OpenAiServer::Other || known_models::is_openai_reasoner(&info.id);
         let tokens_max = request.output_tokens_max;
-        let body = Body {
+        let body = ChatRequestBody {
             model: &info.id,
             messages: messages(info, request),
             stream: true,
-            stream_options: StreamOptions { include_usage: true },
+            stream_options: ChatStreamOptions { include_usage: true },
             max_completion_tokens: tokens_max.filter(|_| is_new),
             max_tokens: tokens_max.filter(|_| !is_new),
-            reasoning_effort: known::effort(&info.id, request.thinking),
+            reasoning_effort: known_models::effort(&info.id, request.thinking),
         };
         written(&body)
     }
@@ -76,23 +80,23 @@ impl Protocol for OpenAiChat {
         (!request.tools.is_empty()).then(|| tools.collect())
     }
 
-    fn decoder(&self) -> Box<dyn Decoder> {
+    fn decoder(&self) -> Box<dyn ReplyDecoder> {
         Box::new(ChatDecoder::default())
     }
 }
 
-fn messages<'a>(info: &ModelInfo, request: &'a ModelRequest) -> Vec<Said<'a>> {
+fn messages<'a>(info: &ModelInfo, request: &'a ModelRequest) -> Vec<ChatRequestMessage<'a>> {
     let turn_start = openai::turn_start(&request.messages);
     let mut messages = Vec::with_capacity(request.messages.len() + 1);
     if !request.system.is_empty() {
-        messages.push(Said::System { content: &request.system });
+        messages.push(ChatRequestMessage::System { content: &request.system });
     }
     for (place, message) in request.messages.iter().enumerate() {
         match message.role {
-            Role::User => user_messages(info, message, &mut messages),
-            Role::Assistant => {
+            MessageRole::User => user_messages(info, message, &mut messages),
+            MessageRole::Assistant => {
                 let answer = answer(info, message, place >= turn_start);
-                messages.extend(answer.map(Said::Assistant));
+                messages.extend(answer.map(ChatRequestMessage::Assistant));
             }
         }
     }
@@ -101,53 +105,66 @@ fn messages<'a>(info: &ModelInfo, request: &'a ModelRequest) -> Vec<Said<'a>> {
 
 /// Results first, each as a message of its own: they must follow the calls. Their pictures have no
 /// place in them, and come after with what else the person says.
-fn user_messages<'a>(info: &ModelInfo, message: &'a Message, messages: &mut Vec<Said<'a>>) {
+fn user_messages<'a>(
+    info: &ModelInfo,
+    message: &'a ModelMessage,
+    messages: &mut Vec<ChatRequestMessage<'a>>,
+) {
     let mut parts = Vec::new();
     let mut said = Vec::new();
     for block in &message.blocks {
         match block {
-            Block::ToolResult { id, name, content, is_error } => {
-                messages.push(Said::Tool {
+            MessageBlock::ToolResult { id, name, content, is_error } => {
+                messages.push(ChatRequestMessage::Tool {
                     tool_call_id: call_id(info, id),
                     content: openai::result_text(content, *is_error),
                 });
                 let mut images = openai::images(content).peekable();
                 if images.peek().is_some() {
-                    parts.push(Part::Text { text: format!("From `{name}`:").into() });
-                    parts.extend(images.map(Part::image));
+                    parts.push(ChatContentPart::Text { text: format!("From `{name}`:").into() });
+                    parts.extend(images.map(ChatContentPart::image));
                 }
             }
-            Block::Text { text } if !text.is_empty() => {
-                said.push(Part::Text { text: text.into() });
+            MessageBlock::Text { text } if !text.is_empty() => {
+                said.push(ChatContentPart::Text { text: text.into() });
             }
-            Block::Image { mime, data } => said.push(Part::image(openai::data_url(mime, data))),
-            Block::Text { .. } | Block::Thinking { .. } | Block::ToolUse { .. } => {}
+            MessageBlock::Image { mime, data } => {
+                said.push(ChatContentPart::image(openai::data_url(mime, data)))
+            }
+            MessageBlock::Text { .. }
+            | MessageBlock::Thinking { .. }
+            | MessageBlock::ToolUse { .. } => {}
         }
     }
     parts.extend(said);
     let content = match parts.as_mut_slice() {
         [] => return,
         // Some servers take nothing but a string, and most messages are one.
-        [Part::Text { text }] => Words::Text(std::mem::take(text)),
-        _ => Words::Parts(parts),
+        [ChatContentPart::Text { text }] => ChatUserContent::Text(std::mem::take(text)),
+        _ => ChatUserContent::Parts(parts),
     };
-    messages.push(Said::User { content });
+    messages.push(ChatRequestMessage::User { content });
 }
 
-fn answer<'a>(info: &ModelInfo, message: &'a Message, is_in_turn: bool) -> Option<Answer<'a>> {
+fn answer<'a>(
+    info: &ModelInfo,
+    message: &'a ModelMessage,
+    is_in_turn: bool,
+) -> Option<ChatAssistantMessage<'a>> {
     let text = text_of(&message.blocks);
-    let tool_calls: Vec<Call<'a>> =
+    let tool_calls: Vec<ChatToolCall<'a>> =
         message.blocks.iter().filter_map(|block| call(info, block)).collect();
     if tool_calls.is_empty() && text.is_empty() {
         return None;
     }
     let has_calls = !tool_calls.is_empty();
     let content = (!text.is_empty()).then_some(text);
-    let mut answer = Answer { content, tool_calls, ..Answer::default() };
+    let mut answer =
+        ChatAssistantMessage { content, tool_calls, ..ChatAssistantMessage::default() };
     // Some models need their thoughts back while they use tools, and refuse them at other times.
     if is_in_turn && has_calls {
         let thoughts = message.blocks.iter().filter_map(|block| match block {
-            Block::Thinking { text, opaque } => Some((text, opaque.get(OPAQUE)?)),
+            MessageBlock::Thinking { text, opaque } => Some((text, opaque.get(OPAQUE)?)),
             _ => None,
         });
         for (text, opaque) in thoughts {
@@ -163,12 +180,12 @@ fn answer<'a>(info: &ModelInfo, message: &'a Message, is_in_turn: bool) -> Optio
     Some(answer)
 }
 
-fn call<'a>(info: &ModelInfo, block: &'a Block) -> Option<Call<'a>> {
-    let Block::ToolUse { id, name, input, opaque } = block else { return None };
-    Some(Call {
+fn call<'a>(info: &ModelInfo, block: &'a MessageBlock) -> Option<ChatToolCall<'a>> {
+    let MessageBlock::ToolUse { id, name, input, opaque } = block else { return None };
+    Some(ChatToolCall {
         id: call_id(info, id),
         kind: "function",
-        function: Function { name, arguments: openai::arguments(input) },
+        function: ChatFunctionCall { name, arguments: openai::arguments(input) },
         extra_content: opaque.pointer("/openai_chat/extra_content"),
     })
 }

@@ -11,33 +11,33 @@ use serde_json::{Value, json};
 use url::Url;
 
 use self::decoder::ResponsesDecoder;
-use crate::message::{Block, Message, Role};
-use crate::model::catalogue::Key;
-use crate::model::openai::{self, Server};
-use crate::model::protocol::{Decoder, Protocol};
-use crate::model::{ModelError, ModelInfo, ModelRequest, Thinking, known};
+use crate::message::{MessageBlock, MessageRole, ModelMessage};
+use crate::model::catalog::ApiKey;
+use crate::model::openai::{self, OpenAiServer};
+use crate::model::protocol::{ModelProtocol, ReplyDecoder};
+use crate::model::{ModelError, ModelInfo, ModelRequest, ThinkingEffort, known_models};
 
 /// A thought as OpenAI gave it, to go back, stands under this name.
 const OPAQUE: &str = "openai_responses";
 
 /// Responses, as some server speaks it.
-pub(crate) struct OpenAiResponses {
-    server: Server,
+pub(crate) struct OpenAiResponsesProtocol {
+    server: OpenAiServer,
 }
 
-impl OpenAiResponses {
+impl OpenAiResponsesProtocol {
     /// As the server at that address speaks it.
     pub(crate) fn at(base: Option<&Url>) -> Self {
-        Self { server: base.map_or(Server::Other, Server::of) }
+        Self { server: base.map_or(OpenAiServer::Other, OpenAiServer::of) }
     }
 }
 
-impl Protocol for OpenAiResponses {
+impl ModelProtocol for OpenAiResponsesProtocol {
     fn url(&self, base: &Url, _: &ModelInfo) -> Result<Url, ModelError> {
         Ok(openai::url(base, "responses"))
     }
 
-    fn headers(&self, key: Option<&Key>) -> Vec<(&'static str, String)> {
+    fn headers(&self, key: Option<&ApiKey>) -> Vec<(&'static str, String)> {
         self.server.headers(key)
     }
 
@@ -55,13 +55,13 @@ impl Protocol for OpenAiResponses {
             body["max_output_tokens"] = max.into();
         }
         // Models that do not think refuse these fields.
-        if known::is_openai_reasoner(&info.id) {
+        if known_models::is_openai_reasoner(&info.id) {
             body["include"] = json!(["reasoning.encrypted_content"]);
-            if let Some(effort) = known::effort(&info.id, request.thinking) {
+            if let Some(effort) = known_models::effort(&info.id, request.thinking) {
                 body["reasoning"] = json!({ "effort": effort });
                 // OpenAI shows thoughts only to organisations that it knows, and refuses others. So
                 // they are asked for only where somebody chose how much to think.
-                if request.thinking != Thinking::Off {
+                if request.thinking != ThinkingEffort::Off {
                     body["reasoning"]["summary"] = "auto".into();
                 }
             }
@@ -82,30 +82,30 @@ impl Protocol for OpenAiResponses {
         (!request.tools.is_empty()).then(|| tools.collect())
     }
 
-    fn decoder(&self) -> Box<dyn Decoder> {
+    fn decoder(&self) -> Box<dyn ReplyDecoder> {
         Box::new(ResponsesDecoder::default())
     }
 }
 
-fn input(messages: &[Arc<Message>]) -> Vec<Value> {
+fn input(messages: &[Arc<ModelMessage>]) -> Vec<Value> {
     let turn_start = openai::turn_start(messages);
     let mut items = Vec::new();
     for (place, message) in messages.iter().enumerate() {
         match message.role {
-            Role::User => user_items(message, &mut items),
-            Role::Assistant => assistant_items(message, place >= turn_start, &mut items),
+            MessageRole::User => user_items(message, &mut items),
+            MessageRole::Assistant => assistant_items(message, place >= turn_start, &mut items),
         }
     }
     items
 }
 
 /// Results first: they must follow the calls. Pictures come with what else the person says.
-fn user_items(message: &Message, items: &mut Vec<Value>) {
+fn user_items(message: &ModelMessage, items: &mut Vec<Value>) {
     let mut parts = Vec::new();
     let mut said = Vec::new();
     for block in &message.blocks {
         match block {
-            Block::ToolResult { id, name, content, is_error } => {
+            MessageBlock::ToolResult { id, name, content, is_error } => {
                 items.push(json!({
                     "type": "function_call_output",
                     "call_id": id,
@@ -117,9 +117,13 @@ fn user_items(message: &Message, items: &mut Vec<Value>) {
                     parts.extend(images.map(image_part));
                 }
             }
-            Block::Text { text } if !text.is_empty() => said.push(text_part(text)),
-            Block::Image { mime, data } => said.push(image_part(openai::data_url(mime, data))),
-            Block::Text { .. } | Block::Thinking { .. } | Block::ToolUse { .. } => {}
+            MessageBlock::Text { text } if !text.is_empty() => said.push(text_part(text)),
+            MessageBlock::Image { mime, data } => {
+                said.push(image_part(openai::data_url(mime, data)))
+            }
+            MessageBlock::Text { .. }
+            | MessageBlock::Thinking { .. }
+            | MessageBlock::ToolUse { .. } => {}
         }
     }
     parts.extend(said);
@@ -136,22 +140,24 @@ fn image_part(url: String) -> Value {
     json!({ "type": "input_image", "image_url": url })
 }
 
-fn assistant_items(message: &Message, is_in_turn: bool, items: &mut Vec<Value>) {
+fn assistant_items(message: &ModelMessage, is_in_turn: bool, items: &mut Vec<Value>) {
     for (place, block) in message.blocks.iter().enumerate() {
         match block {
-            Block::Text { text } if !text.is_empty() => items.push(json!({
+            MessageBlock::Text { text } if !text.is_empty() => items.push(json!({
                 "type": "message",
                 "role": "assistant",
                 "content": [{ "type": "output_text", "text": text }],
             })),
-            Block::ToolUse { id, name, input, .. } => items.push(json!({
+            MessageBlock::ToolUse { id, name, input, .. } => items.push(json!({
                 "type": "function_call",
                 "call_id": id,
                 "name": name,
                 "arguments": openai::arguments(input),
             })),
             // A thought that led to nothing is refused.
-            Block::Thinking { opaque, .. } if is_in_turn && place + 1 < message.blocks.len() => {
+            MessageBlock::Thinking { opaque, .. }
+                if is_in_turn && place + 1 < message.blocks.len() =>
+            {
                 let thought =
                     opaque.get(OPAQUE).filter(|thought| thought["encrypted_content"].is_string());
                 items.extend(thought.map(|thought| {
@@ -162,10 +168,10 @@ fn assistant_items(message: &Message, is_in_turn: bool, items: &mut Vec<Value>) 
                     })
                 }));
             }
-            Block::Text { .. }
-            | Block::Thinking { .. }
-            | Block::Image { .. }
-            | Block::ToolResult { .. } => {}
+            MessageBlock::Text { .. }
+            | MessageBlock::Thinking { .. }
+            | MessageBlock::Image { .. }
+            | MessageBlock::ToolResult { .. } => {}
         }
     }
 }

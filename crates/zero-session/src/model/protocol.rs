@@ -5,16 +5,16 @@
 use serde_json::Value;
 use url::Url;
 
-use crate::model::catalogue::Key;
-use crate::model::{ModelError, ModelEvent, ModelInfo, ModelRequest, Reply};
+use crate::model::catalog::ApiKey;
+use crate::model::{ModelError, ModelEvent, ModelInfo, ModelReply, ModelRequest};
 
 /// A provider's way of speaking.
-pub(crate) trait Protocol: Send + Sync {
+pub(crate) trait ModelProtocol: Send + Sync {
     /// Where a request goes.
     fn url(&self, base: &Url, info: &ModelInfo) -> Result<Url, ModelError>;
 
     /// Its headers, but for those that every request has.
-    fn headers(&self, key: Option<&Key>) -> Vec<(&'static str, String)>;
+    fn headers(&self, key: Option<&ApiKey>) -> Vec<(&'static str, String)>;
 
     /// Its body as JSON, an object; but for the tools.
     fn body(&self, info: &ModelInfo, request: &ModelRequest) -> String;
@@ -23,11 +23,11 @@ pub(crate) trait Protocol: Send + Sync {
     fn tools(&self, request: &ModelRequest) -> Option<Value>;
 
     /// Reads the answer.
-    fn decoder(&self) -> Box<dyn Decoder>;
+    fn decoder(&self) -> Box<dyn ReplyDecoder>;
 }
 
 /// Reads one answer, event by event.
-pub(crate) trait Decoder: Send {
+pub(crate) trait ReplyDecoder: Send {
     /// The next event of the stream: its name, where it has one, and its data.
     fn event(&mut self, name: &str, data: &str) -> Result<Vec<ModelEvent>, ModelError>;
 
@@ -35,5 +35,5 @@ pub(crate) trait Decoder: Send {
     fn is_done(&self) -> bool;
 
     /// The whole answer. An error when the stream ended before the provider was done.
-    fn finish(&mut self) -> Result<Reply, ModelError>;
+    fn finish(&mut self) -> Result<ModelReply, ModelError>;
 }

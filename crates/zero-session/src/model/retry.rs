@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::{Stream, StreamExt, stream};
 use tokio_util::sync::CancellationToken;
 
-use crate::model::failure::Failed;
+use crate::model::attempt_failure::AttemptFailure;
 use crate::model::{ModelError, ModelErrorKind, ModelEvent, ModelStream};
 
 /// How often and after which pauses a provider is asked again.
@@ -34,21 +34,22 @@ impl Default for RetryLimits {
 }
 
 /// What one try gives.
-pub(crate) type Attempt = Pin<Box<dyn Stream<Item = Result<ModelEvent, Failed>> + Send>>;
+pub(crate) type AttemptStream =
+    Pin<Box<dyn Stream<Item = Result<ModelEvent, AttemptFailure>> + Send>>;
 
 /// Tries until something is said, the failure is one that lasts, or it was tried often enough.
 pub(crate) fn retrying(
     limits: RetryLimits,
     cancel: CancellationToken,
-    attempt: impl Fn() -> Attempt + Send + 'static,
+    attempt: impl Fn() -> AttemptStream + Send + 'static,
 ) -> ModelStream {
     let current = attempt();
-    let tries = Tries {
+    let tries = RetryStream {
         limits,
         cancel,
         attempt,
         attempts: 1,
-        step: Step::Trying(current),
+        step: RetryState::Trying(current),
         was_anything_said: false,
     };
     Box::pin(stream::unfold(tries, |mut tries| async move {
@@ -57,59 +58,59 @@ pub(crate) fn retrying(
     }))
 }
 
-struct Tries<A> {
+struct RetryStream<A> {
     limits: RetryLimits,
     cancel: CancellationToken,
     attempt: A,
     attempts: u32,
-    step: Step,
+    step: RetryState,
     was_anything_said: bool,
 }
 
-enum Step {
-    Trying(Attempt),
+enum RetryState {
+    Trying(AttemptStream),
     Pausing(Duration),
     Ended,
 }
 
-impl<A: Fn() -> Attempt> Tries<A> {
+impl<A: Fn() -> AttemptStream> RetryStream<A> {
     async fn next(&mut self) -> Option<Result<ModelEvent, ModelError>> {
-        if let Step::Pausing(pause) = self.step {
+        if let RetryState::Pausing(pause) = self.step {
             let was_cancelled = tokio::select! {
                 biased;
                 () = self.cancel.cancelled() => true,
                 () = tokio::time::sleep(pause) => false,
             };
             if was_cancelled {
-                self.step = Step::Ended;
+                self.step = RetryState::Ended;
                 return Some(Err(cancelled()));
             }
             self.attempts += 1;
-            self.step = Step::Trying((self.attempt)());
+            self.step = RetryState::Trying((self.attempt)());
         }
-        let Step::Trying(current) = &mut self.step else { return None };
+        let RetryState::Trying(current) = &mut self.step else { return None };
         let failed = match current.next().await {
             Some(Ok(event)) => {
                 self.was_anything_said = true;
                 if matches!(event, ModelEvent::Done(_)) {
-                    self.step = Step::Ended;
+                    self.step = RetryState::Ended;
                 }
                 return Some(Ok(event));
             }
             Some(Err(failed)) => failed,
-            None => Failed::from(ModelError::new(
+            None => AttemptFailure::from(ModelError::new(
                 ModelErrorKind::Server,
                 "the provider's answer ended without an end",
             )),
         };
         match self.pause_after(&failed) {
             Ok(after) => {
-                self.step = Step::Pausing(after);
+                self.step = RetryState::Pausing(after);
                 let error = failed.error;
                 Some(Ok(ModelEvent::Retrying { error, after, attempts: self.attempts }))
             }
             Err(why) => {
-                self.step = Step::Ended;
+                self.step = RetryState::Ended;
                 let mut error = failed.error;
                 error.message.push_str(&why);
                 Some(Err(error))
@@ -118,7 +119,7 @@ impl<A: Fn() -> Attempt> Tries<A> {
     }
 
     /// How long to wait before the next try; or, in words, why there is none.
-    fn pause_after(&self, failed: &Failed) -> Result<Duration, String> {
+    fn pause_after(&self, failed: &AttemptFailure) -> Result<Duration, String> {
         if self.was_anything_said || !failed.may_pass || self.cancel.is_cancelled() {
             return Err(String::new());
         }
@@ -162,23 +163,26 @@ mod tests {
     use tokio::time::Instant;
 
     use super::*;
-    use crate::event::Usage;
-    use crate::model::{Reply, Stop};
+    use crate::event::TokenUsage;
+    use crate::model::{ModelReply, ModelStopReason};
 
     /// What one try does: says `text`, fails as `kind` (after which pause to try again), or is done.
     #[derive(Clone)]
-    enum Does {
+    enum AttemptScript {
         Says(&'static str),
         Fails(ModelErrorKind, Option<u64>),
         IsDone,
     }
-    use Does::{Fails, IsDone, Says};
+    use AttemptScript::{Fails, IsDone, Says};
     use ModelErrorKind::{Auth, Network, RateLimit, Server};
 
-    fn tries(script: Vec<Vec<Does>>, cancel: CancellationToken) -> (ModelStream, Arc<AtomicUsize>) {
+    fn tries(
+        script: Vec<Vec<AttemptScript>>,
+        cancel: CancellationToken,
+    ) -> (ModelStream, Arc<AtomicUsize>) {
         let count = Arc::new(AtomicUsize::new(0));
         let counter = count.clone();
-        let attempt = move || -> Attempt {
+        let attempt = move || -> AttemptStream {
             let number = counter.fetch_add(1, Ordering::Relaxed);
             let does = script.get(number).cloned().unwrap_or_default();
             Box::pin(stream::iter(does.into_iter().map(|does| match does {
@@ -186,12 +190,12 @@ mod tests {
                 Fails(kind, seconds) => {
                     let mut error = ModelError::new(kind, kind.word());
                     error.retry_after = seconds.map(Duration::from_secs);
-                    Err(Failed::from(error))
+                    Err(AttemptFailure::from(error))
                 }
-                IsDone => Ok(ModelEvent::Done(Reply {
+                IsDone => Ok(ModelEvent::Done(ModelReply {
                     blocks: vec![],
-                    stop: Stop::End,
-                    usage: Usage::default(),
+                    stop: ModelStopReason::End,
+                    usage: TokenUsage::default(),
                 })),
             })))
         };
@@ -201,7 +205,7 @@ mod tests {
     /// Tries, and tells what was seen and after how many whole seconds (pauses of zero's own choosing
     /// vary by a quarter and are shown as `~`).
     #[track_caller]
-    fn check(script: Vec<Vec<Does>>, expected: &str) {
+    fn check(script: Vec<Vec<AttemptScript>>, expected: &str) {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time()
             .start_paused(true)

@@ -34,7 +34,7 @@ pub(crate) struct SseEvent {
 
 /// An event is longer than it may be. Nothing more can be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct EventTooLong;
+pub(crate) struct SseOverflowError;
 
 impl SseReader {
     /// A reader of events of at most that many bytes.
@@ -51,7 +51,7 @@ impl SseReader {
     }
 
     /// The events that these bytes complete.
-    pub(crate) fn feed(&mut self, mut bytes: &[u8]) -> Result<Vec<SseEvent>, EventTooLong> {
+    pub(crate) fn feed(&mut self, mut bytes: &[u8]) -> Result<Vec<SseEvent>, SseOverflowError> {
         let mut events = Vec::new();
         while let Some((first, rest)) = bytes.split_first() {
             if mem::take(&mut self.after_cr) && *first == b'\n' {
@@ -79,10 +79,10 @@ impl SseReader {
         self.end_event()
     }
 
-    fn extend_line(&mut self, part: &[u8]) -> Result<(), EventTooLong> {
+    fn extend_line(&mut self, part: &[u8]) -> Result<(), SseOverflowError> {
         let event_bytes = self.line.len() + part.len() + self.data.len() + self.name.len();
         if event_bytes > self.event_bytes_max {
-            return Err(EventTooLong);
+            return Err(SseOverflowError);
         }
         self.line.extend_from_slice(part);
         Ok(())
@@ -143,7 +143,7 @@ mod tests {
         for piece in pieces {
             match reader.feed(piece) {
                 Ok(more) => events.extend(more),
-                Err(EventTooLong) => return (events, true),
+                Err(SseOverflowError) => return (events, true),
             }
         }
         events.extend(reader.end());

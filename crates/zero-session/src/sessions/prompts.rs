@@ -3,8 +3,8 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use crate::event::Attachment;
-use crate::message::{Block, Message, Role};
+use crate::event::PromptAttachment;
+use crate::message::{MessageBlock, MessageRole, ModelMessage};
 use crate::sessions::{Prompt, SessionError, SessionLimits};
 
 /// Characters of a title.
@@ -47,7 +47,7 @@ pub(super) fn check(prompt: &Prompt, limits: &SessionLimits) -> Result<(), Sessi
     Ok(())
 }
 
-fn named(number: usize, attachment: &Attachment) -> String {
+fn named(number: usize, attachment: &PromptAttachment) -> String {
     match &attachment.name {
         Some(name) => format!("attachment {number} (`{}`)", name.escape_debug()),
         None => format!("attachment {number}"),
@@ -55,13 +55,13 @@ fn named(number: usize, attachment: &Attachment) -> String {
 }
 
 /// The message that a prompt is to the model.
-pub(super) fn message(text: &str, attachments: &[Attachment]) -> Message {
-    let pictures = attachments.iter().map(|attachment| Block::Image {
+pub(super) fn message(text: &str, attachments: &[PromptAttachment]) -> ModelMessage {
+    let pictures = attachments.iter().map(|attachment| MessageBlock::Image {
         mime: attachment.mime.clone(),
         data: attachment.data.clone(),
     });
-    let words = (!text.trim().is_empty()).then(|| Block::text(text));
-    Message { role: Role::User, blocks: pictures.chain(words).collect() }
+    let words = (!text.trim().is_empty()).then(|| MessageBlock::text(text));
+    ModelMessage { role: MessageRole::User, blocks: pictures.chain(words).collect() }
 }
 
 /// What a session is about, as its first prompt says it: the first line that has words, cut at a
@@ -102,7 +102,7 @@ mod tests {
     fn check_prompt(text: &str, attachment: Option<(&str, &str)>, expected: &str) {
         let limits =
             SessionLimits { prompt_bytes_max: 10, attachment_bytes_max: 8, ..Default::default() };
-        let attachment = attachment.map(|(mime, data)| Attachment {
+        let attachment = attachment.map(|(mime, data)| PromptAttachment {
             mime: mime.to_owned(),
             data: data.to_owned(),
             name: Some("a\n".to_owned()),

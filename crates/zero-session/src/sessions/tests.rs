@@ -1,10 +1,10 @@
 //! Runs with a scripted model and scripted hands: what is in the ledger at their end.
 
-mod faults;
-pub(crate) mod lab;
-mod life;
+mod fault_injection;
+pub(crate) mod fixture;
 mod limits;
 mod mem_store;
-mod real;
-mod scripts;
-mod waiting;
+mod scripted_runs;
+mod session_lifecycle;
+mod sqlite_sessions;
+mod waiting_runs;

@@ -11,8 +11,8 @@ use std::thread::JoinHandle;
 
 use rusqlite::Connection;
 
-use super::failure::Failure;
-use super::file::{self, Access};
+use super::database_error::DatabaseError;
+use super::database_file::{self, ConnectionAccess};
 use crate::store::StoreError;
 
 /// Changes after which what was committed is moved.
@@ -23,7 +23,7 @@ const CHANGES: u64 = 1_000;
 const FIRST_CHANGES: u64 = 16;
 
 /// The way to the thread, which ends when this is dropped.
-pub(super) struct Checkpoints {
+pub(super) struct Checkpointer {
     /// Gone only while this is dropped.
     wanted: Option<SyncSender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -33,7 +33,7 @@ pub(super) struct Checkpoints {
     step: u64,
 }
 
-impl Checkpoints {
+impl Checkpointer {
     /// Starts the thread, which makes a connection of its own when it is first wanted.
     pub(super) fn start(path: &Arc<Path>, is_new: bool) -> Result<Self, StoreError> {
         // One that waits is enough: it moves all there is.
@@ -60,7 +60,7 @@ impl Checkpoints {
     }
 }
 
-impl Drop for Checkpoints {
+impl Drop for Checkpointer {
     fn drop(&mut self) {
         self.wanted = None;
         if let Some(thread) = self.thread.take() {
@@ -80,10 +80,10 @@ fn work_off(wanted: &Receiver<()>, path: &Path) {
     }
 }
 
-fn move_log(connection: &mut Option<Connection>, path: &Path) -> Result<(), Failure> {
+fn move_log(connection: &mut Option<Connection>, path: &Path) -> Result<(), DatabaseError> {
     let connection = match connection {
         Some(connection) => connection,
-        None => connection.insert(file::connect(path, Access::Write)?),
+        None => connection.insert(database_file::connect(path, ConnectionAccess::Write)?),
     };
     // Passive: it waits for nobody, and what it could not move stays in the log.
     connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))?;
@@ -97,12 +97,12 @@ mod tests {
     #[track_caller]
     fn check(is_new: bool, rows: u64, is_moved: bool) {
         let folder = tempfile::tempdir().unwrap();
-        let opened = file::open(&folder.path().join("x.sqlite")).unwrap();
+        let opened = database_file::open(&folder.path().join("x.sqlite")).unwrap();
         let (path, writer): (Arc<Path>, _) = (opened.path.into(), opened.writer);
         writer.execute_batch("CREATE TABLE t (n INTEGER)").unwrap();
         let size = || path.metadata().unwrap().len();
         let before = size();
-        let mut checkpoints = Checkpoints::start(&path, is_new).unwrap();
+        let mut checkpoints = Checkpointer::start(&path, is_new).unwrap();
         for n in 0..rows {
             writer.execute("INSERT INTO t VALUES (?)", [n.cast_signed()]).unwrap();
             checkpoints.committed(writer.total_changes());

@@ -3,29 +3,29 @@
 use rusqlite::{Connection, OptionalExtension, Params};
 use zero_core::{RunId, SessionId};
 
-use super::failure::Failure;
+use super::database_error::DatabaseError;
 use super::sessions::{from_json, json, kept, no_session, number, row_of};
-use crate::event::{Event, What};
-use crate::store::{Most, NewEvent};
+use crate::event::{Event, EventKind};
+use crate::store::{LedgerReadLimit, NewEvent};
 
 /// Entries as they are written: made by whoever wants it, so that the thread that writes has less
 /// to do.
-pub(super) struct Entries {
-    rows: Vec<Entry>,
+pub(super) struct EncodedEvents {
+    rows: Vec<EncodedEvent>,
     /// Time of the newest.
     newest_ms: i64,
     /// What they weigh.
     pub(super) bytes: usize,
 }
 
-struct Entry {
+struct EncodedEvent {
     run: Option<String>,
     time_ms: i64,
     body: String,
 }
 
-impl Entries {
-    pub(super) fn of(events: &[NewEvent]) -> Result<Self, Failure> {
+impl EncodedEvents {
+    pub(super) fn of(events: &[NewEvent]) -> Result<Self, DatabaseError> {
         let mut entries =
             Self { rows: Vec::with_capacity(events.len()), newest_ms: i64::MIN, bytes: 0 };
         for event in events {
@@ -33,7 +33,7 @@ impl Entries {
             let body = json(&event.what)?;
             entries.bytes = entries.bytes.saturating_add(body.len());
             entries.newest_ms = entries.newest_ms.max(event.time_ms);
-            entries.rows.push(Entry { run, time_ms: event.time_ms, body });
+            entries.rows.push(EncodedEvent { run, time_ms: event.time_ms, body });
         }
         Ok(entries)
     }
@@ -43,8 +43,8 @@ impl Entries {
 pub(super) fn append(
     db: &Connection,
     session: &SessionId,
-    entries: &Entries,
-) -> Result<u64, Failure> {
+    entries: &EncodedEvents,
+) -> Result<u64, DatabaseError> {
     // Two statements: one that changes a row and tells of it keeps what it tells in a table of its own.
     let mut find = db.prepare_cached("SELECT row, last_seq FROM sessions WHERE id = ?")?;
     let found = find
@@ -79,8 +79,8 @@ pub(super) fn after(
     db: &Connection,
     session: &SessionId,
     after: u64,
-    most: Most,
-) -> Result<Vec<Event>, Failure> {
+    most: LedgerReadLimit,
+) -> Result<Vec<Event>, DatabaseError> {
     let row = row_of(db, session)?;
     // What they weigh is in the heads of the rows: nothing of a long entry is read to know it.
     let weights = "SELECT seq, octet_length(body) FROM events WHERE session = ? AND seq > ?
@@ -95,8 +95,8 @@ pub(super) fn newest(
     db: &Connection,
     session: &SessionId,
     before: u64,
-    most: Most,
-) -> Result<Vec<Event>, Failure> {
+    most: LedgerReadLimit,
+) -> Result<Vec<Event>, DatabaseError> {
     let row = row_of(db, session)?;
     let weights = "SELECT seq, octet_length(body) FROM events WHERE session = ? AND seq < ?
                    ORDER BY seq DESC";
@@ -111,8 +111,8 @@ fn last_fitting(
     db: &Connection,
     sql: &str,
     with: impl Params,
-    most: Most,
-) -> Result<Option<i64>, Failure> {
+    most: LedgerReadLimit,
+) -> Result<Option<i64>, DatabaseError> {
     let mut statement = db.prepare_cached(sql)?;
     let mut rows = statement.query_map(with, |row| Ok((row.get(0)?, row.get::<_, i64>(1)?)))?;
     let mut failed = None;
@@ -135,14 +135,14 @@ fn last_fitting(
     }
 }
 
-pub(super) fn last_seq(db: &Connection, session: &SessionId) -> Result<u64, Failure> {
+pub(super) fn last_seq(db: &Connection, session: &SessionId) -> Result<u64, DatabaseError> {
     let mut statement = db.prepare_cached("SELECT last_seq FROM sessions WHERE id = ?")?;
     let last = statement.query_row([session.as_str()], |row| row.get(0)).optional()?;
     last.map(number).ok_or_else(|| no_session(session))
 }
 
 /// Entries from a number to another, both included, oldest first.
-fn read(db: &Connection, session: i64, first: i64, last: i64) -> Result<Vec<Event>, Failure> {
+fn read(db: &Connection, session: i64, first: i64, last: i64) -> Result<Vec<Event>, DatabaseError> {
     let mut statement = db.prepare_cached(
         "SELECT seq, run, time_ms, body FROM events WHERE session = ? AND seq BETWEEN ? AND ?
          ORDER BY seq",
@@ -153,12 +153,12 @@ fn read(db: &Connection, session: i64, first: i64, last: i64) -> Result<Vec<Even
         let run: Option<String> = row.get(1)?;
         let run = run.map(RunId::new).transpose();
         let body = row.get_ref(3)?;
-        let body = body.as_str().map_err(|error| Failure::senseless("an entry", error))?;
+        let body = body.as_str().map_err(|error| DatabaseError::senseless("an entry", error))?;
         events.push(Event {
             seq: number(row.get(0)?),
-            run: run.map_err(|error| Failure::senseless("the run of an entry", error))?,
+            run: run.map_err(|error| DatabaseError::senseless("the run of an entry", error))?,
             time_ms: row.get(2)?,
-            what: from_json::<What>("an entry", body)?,
+            what: from_json::<EventKind>("an entry", body)?,
         });
     }
     Ok(events)

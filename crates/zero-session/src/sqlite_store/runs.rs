@@ -3,14 +3,14 @@
 use rusqlite::{Connection, Row};
 use zero_core::{RunId, SessionId};
 
-use super::failure::Failure;
-use super::ledger::{self, Entries};
+use super::database_error::DatabaseError;
+use super::ledger::{self, EncodedEvents};
 use super::sessions::{add_usage, from_json, json, row_of};
-use crate::event::{RunEnd, Usage};
+use crate::event::{RunOutcome, TokenUsage};
 use crate::store::RunRecord;
 
 /// A run to be begun.
-pub(super) struct Run {
+pub(super) struct RunRow {
     pub(super) id: RunId,
     pub(super) session: SessionId,
     pub(super) node: String,
@@ -18,16 +18,20 @@ pub(super) struct Run {
 }
 
 /// Whether it was begun now.
-pub(super) enum Started {
+pub(super) enum RunInsertion {
     /// It was; this is the number of its first entry.
     Now { first_seq: u64 },
     /// It was begun before.
     Before(RunRecord),
 }
 
-pub(super) fn begin(db: &Connection, run: &Run, first: &Entries) -> Result<Started, Failure> {
+pub(super) fn begin(
+    db: &Connection,
+    run: &RunRow,
+    first: &EncodedEvents,
+) -> Result<RunInsertion, DatabaseError> {
     if let Some(there) = by_id(db, &run.id)? {
-        return Ok(Started::Before(there));
+        return Ok(RunInsertion::Before(there));
     }
     let session = row_of(db, &run.session)?;
     db.prepare_cached(
@@ -38,10 +42,10 @@ pub(super) fn begin(db: &Connection, run: &Run, first: &Entries) -> Result<Start
         session,
         &run.node,
         run.started_ms,
-        json(&Usage::default())?,
+        json(&TokenUsage::default())?,
     ))?;
     let first_seq = ledger::append(db, &run.session, first)?;
-    Ok(Started::Now { first_seq })
+    Ok(RunInsertion::Now { first_seq })
 }
 
 /// Settles a run and gives the number of the first of its last entries; `None` when it was settled
@@ -49,11 +53,11 @@ pub(super) fn begin(db: &Connection, run: &Run, first: &Entries) -> Result<Start
 pub(super) fn end(
     db: &Connection,
     run: &RunId,
-    end: &RunEnd,
-    usage: Usage,
+    end: &RunOutcome,
+    usage: TokenUsage,
     ended_ms: i64,
-    last: &Entries,
-) -> Result<Option<u64>, Failure> {
+    last: &EncodedEvents,
+) -> Result<Option<u64>, DatabaseError> {
     let Some(record) = by_id(db, run)? else { return Ok(None) };
     if record.end.is_some() {
         return Ok(None);
@@ -64,7 +68,7 @@ pub(super) fn end(
     ledger::append(db, &record.session, last).map(Some)
 }
 
-pub(super) fn by_id(db: &Connection, run: &RunId) -> Result<Option<RunRecord>, Failure> {
+pub(super) fn by_id(db: &Connection, run: &RunId) -> Result<Option<RunRecord>, DatabaseError> {
     let mut statement = db.prepare_cached(
         "SELECT runs.*, sessions.id AS session_id FROM runs
          JOIN sessions ON sessions.row = runs.session WHERE runs.id = ?",
@@ -77,7 +81,7 @@ pub(super) fn by_id(db: &Connection, run: &RunId) -> Result<Option<RunRecord>, F
 pub(super) fn unsettled(
     db: &Connection,
     session: Option<&SessionId>,
-) -> Result<Vec<RunRecord>, Failure> {
+) -> Result<Vec<RunRecord>, DatabaseError> {
     let mut statement = db.prepare_cached(
         "SELECT runs.*, sessions.id AS session_id FROM runs
          JOIN sessions ON sessions.row = runs.session
@@ -93,15 +97,15 @@ pub(super) fn unsettled(
     Ok(runs)
 }
 
-fn record(row: &Row<'_>) -> Result<RunRecord, Failure> {
+fn record(row: &Row<'_>) -> Result<RunRecord, DatabaseError> {
     let id: String = row.get("id")?;
     let session: String = row.get("session_id")?;
     let end: Option<String> = row.get("end")?;
     let usage: String = row.get("usage")?;
     Ok(RunRecord {
-        id: RunId::new(id).map_err(|error| Failure::senseless("the id of a run", error))?,
+        id: RunId::new(id).map_err(|error| DatabaseError::senseless("the id of a run", error))?,
         session: SessionId::new(session)
-            .map_err(|error| Failure::senseless("the session of a run", error))?,
+            .map_err(|error| DatabaseError::senseless("the session of a run", error))?,
         node: row.get("node")?,
         started_ms: row.get("started_ms")?,
         ended_ms: row.get("ended_ms")?,

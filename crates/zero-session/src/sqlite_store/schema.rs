@@ -4,7 +4,7 @@ use std::path::Path;
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
-use super::failure::Failure;
+use super::database_error::DatabaseError;
 use crate::store::StoreError;
 
 /// Marks a file as zero's: `zero` in ASCII.
@@ -94,13 +94,16 @@ const MEASURED: &str = "
 ";
 
 /// Whether the file is one that this zero knows, or a new one.
-pub(super) fn check(connection: &Connection, path: &Path) -> Result<(), Failure> {
+pub(super) fn check(connection: &Connection, path: &Path) -> Result<(), DatabaseError> {
     // In one transaction: another process may be making the tables.
     version(&connection.unchecked_transaction()?, path).map(drop)
 }
 
 /// Takes the steps that the file has not taken; all or none.
-pub(super) fn bring_up_to_date(connection: &mut Connection, path: &Path) -> Result<(), Failure> {
+pub(super) fn bring_up_to_date(
+    connection: &mut Connection,
+    path: &Path,
+) -> Result<(), DatabaseError> {
     if version(&connection.unchecked_transaction()?, path)? == STEPS.len() {
         return Ok(());
     }
@@ -120,7 +123,7 @@ pub(super) fn bring_up_to_date(connection: &mut Connection, path: &Path) -> Resu
 }
 
 /// How many steps the file has taken, asked within a transaction.
-fn version(connection: &Transaction<'_>, path: &Path) -> Result<usize, Failure> {
+fn version(connection: &Transaction<'_>, path: &Path) -> Result<usize, DatabaseError> {
     let number = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i32>(0));
     let application = number("application_id")?;
     let version = number("user_version")?;

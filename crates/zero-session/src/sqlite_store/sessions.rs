@@ -9,32 +9,38 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use zero_core::SessionId;
 
-use super::failure::Failure;
-use crate::event::Usage;
+use super::database_error::DatabaseError;
+use crate::event::TokenUsage;
 use crate::key::SessionKey;
 use crate::store::{
-    NewSession, SessionPage, SessionPatch, SessionQuery, SessionRecord, StandingGrant, StoreError,
+    GrantRecord, NewSession, SessionPage, SessionPatch, SessionQuery, SessionRecord, StoreError,
     TranscriptStart,
 };
 
 /// The session of a key.
-pub(super) fn by_key(db: &Connection, key: &SessionKey) -> Result<Option<SessionRecord>, Failure> {
+pub(super) fn by_key(
+    db: &Connection,
+    key: &SessionKey,
+) -> Result<Option<SessionRecord>, DatabaseError> {
     one(db, "SELECT * FROM sessions WHERE key = ?", key.as_str())
 }
 
 /// The session of an id.
-pub(super) fn by_id(db: &Connection, id: &SessionId) -> Result<Option<SessionRecord>, Failure> {
+pub(super) fn by_id(
+    db: &Connection,
+    id: &SessionId,
+) -> Result<Option<SessionRecord>, DatabaseError> {
     one(db, "SELECT * FROM sessions WHERE id = ?", id.as_str())
 }
 
 /// The number by which the other tables know a session.
-pub(super) fn row_of(db: &Connection, id: &SessionId) -> Result<i64, Failure> {
+pub(super) fn row_of(db: &Connection, id: &SessionId) -> Result<i64, DatabaseError> {
     let mut statement = db.prepare_cached("SELECT row FROM sessions WHERE id = ?")?;
     let row = statement.query_row([id.as_str()], |row| row.get(0)).optional()?;
     row.ok_or_else(|| no_session(id))
 }
 
-pub(super) fn no_session(id: &SessionId) -> Failure {
+pub(super) fn no_session(id: &SessionId) -> DatabaseError {
     StoreError::NoSession(id.to_string()).into()
 }
 
@@ -43,7 +49,7 @@ pub(super) fn create(
     id: &SessionId,
     new: &NewSession,
     now_ms: i64,
-) -> Result<SessionRecord, Failure> {
+) -> Result<SessionRecord, DatabaseError> {
     if let Some(there) = by_key(db, &new.key)? {
         return Ok(there);
     }
@@ -66,7 +72,7 @@ pub(super) fn create(
         created_ms: now_ms,
         updated_ms: now_ms,
         transcript: 1,
-        usage: Usage::default(),
+        usage: TokenUsage::default(),
         context_tokens: None,
     };
     db.prepare_cached(
@@ -88,7 +94,7 @@ pub(super) fn create(
     Ok(record)
 }
 
-pub(super) fn list(db: &Connection, query: &SessionQuery) -> Result<SessionPage, Failure> {
+pub(super) fn list(db: &Connection, query: &SessionQuery) -> Result<SessionPage, DatabaseError> {
     const FITS: &str = "
         (:search IS NULL OR instr(key_folded, :search) > 0 OR instr(label_folded, :search) > 0
             OR instr(title_folded, :search) > 0)
@@ -132,7 +138,7 @@ pub(super) fn patch(
     db: &Connection,
     key: &SessionKey,
     patch: &SessionPatch,
-) -> Result<Option<SessionRecord>, Failure> {
+) -> Result<Option<SessionRecord>, DatabaseError> {
     let Some(before) = by_key(db, key)? else { return Ok(None) };
     let mut record = before.clone();
     if let Some(label) = &patch.label {
@@ -161,39 +167,46 @@ fn set<T: Clone>(field: &mut T, wanted: &Option<T>) {
     }
 }
 
-pub(super) fn delete(db: &Connection, key: &SessionKey) -> Result<bool, Failure> {
+pub(super) fn delete(db: &Connection, key: &SessionKey) -> Result<bool, DatabaseError> {
     let mut delete = db.prepare_cached("DELETE FROM sessions WHERE key = ?")?;
     Ok(delete.execute([key.as_str()])? > 0)
 }
 
-pub(super) fn count(db: &Connection) -> Result<u64, Failure> {
+pub(super) fn count(db: &Connection) -> Result<u64, DatabaseError> {
     let mut count = db.prepare_cached("SELECT count(*) FROM sessions")?;
     Ok(number(count.query_row([], |row| row.get(0))?))
 }
 
-fn count_of(db: &Connection, owner: &str) -> Result<u64, Failure> {
+fn count_of(db: &Connection, owner: &str) -> Result<u64, DatabaseError> {
     let mut count = db.prepare_cached("SELECT count(*) FROM sessions WHERE owner = ?")?;
     Ok(number(count.query_row([owner], |row| row.get(0))?))
 }
 
-pub(super) fn size(db: &Connection, session: &SessionId) -> Result<u64, Failure> {
+pub(super) fn size(db: &Connection, session: &SessionId) -> Result<u64, DatabaseError> {
     let mut read = db.prepare_cached("SELECT bytes FROM sessions WHERE id = ?")?;
     let bytes = read.query_row([session.as_str()], |row| row.get(0)).optional()?;
     bytes.map(number).ok_or_else(|| no_session(session))
 }
 
 /// Adds to what a session took in all.
-pub(super) fn add_usage(db: &Connection, session: i64, more: Usage) -> Result<(), Failure> {
+pub(super) fn add_usage(
+    db: &Connection,
+    session: i64,
+    more: TokenUsage,
+) -> Result<(), DatabaseError> {
     let mut read = db.prepare_cached("SELECT usage FROM sessions WHERE row = ?")?;
     let text: String = read.query_row([session], |row| row.get(0))?;
-    let mut usage: Usage = from_json("the usage of a session", &text)?;
+    let mut usage: TokenUsage = from_json("the usage of a session", &text)?;
     usage += more;
     db.prepare_cached("UPDATE sessions SET usage = ? WHERE row = ?")?
         .execute((json(&usage)?, session))?;
     Ok(())
 }
 
-pub(super) fn grants(db: &Connection, session: &SessionId) -> Result<Vec<StandingGrant>, Failure> {
+pub(super) fn grants(
+    db: &Connection,
+    session: &SessionId,
+) -> Result<Vec<GrantRecord>, DatabaseError> {
     let session = row_of(db, session)?;
     let mut read =
         db.prepare_cached("SELECT body FROM grants WHERE session = ? ORDER BY position")?;
@@ -208,8 +221,8 @@ pub(super) fn grants(db: &Connection, session: &SessionId) -> Result<Vec<Standin
 pub(super) fn set_grants(
     db: &Connection,
     session: &SessionId,
-    grants: &[StandingGrant],
-) -> Result<(), Failure> {
+    grants: &[GrantRecord],
+) -> Result<(), DatabaseError> {
     let session = row_of(db, session)?;
     db.prepare_cached("DELETE FROM grants WHERE session = ?")?.execute([session])?;
     let mut insert =
@@ -221,7 +234,11 @@ pub(super) fn set_grants(
 }
 
 /// Refuses a label that another session has.
-fn check_label(db: &Connection, label: Option<&str>, key: &SessionKey) -> Result<(), Failure> {
+fn check_label(
+    db: &Connection,
+    label: Option<&str>,
+    key: &SessionKey,
+) -> Result<(), DatabaseError> {
     let Some(label) = label else { return Ok(()) };
     match one(db, "SELECT * FROM sessions WHERE label = ?", label)? {
         Some(other) if other.key != *key => {
@@ -232,7 +249,7 @@ fn check_label(db: &Connection, label: Option<&str>, key: &SessionKey) -> Result
 }
 
 /// Writes what can change of a session, other than by what happens in it.
-fn save(db: &Connection, record: &SessionRecord) -> Result<(), Failure> {
+fn save(db: &Connection, record: &SessionRecord) -> Result<(), DatabaseError> {
     db.prepare_cached(
         "UPDATE sessions SET label = :label, label_folded = :label_folded, title = :title,
              title_folded = :title_folded, agent = :agent, model = :model, mode = :mode, thinking = :thinking,
@@ -256,27 +273,28 @@ fn save(db: &Connection, record: &SessionRecord) -> Result<(), Failure> {
     Ok(())
 }
 
-fn one(db: &Connection, sql: &str, with: &str) -> Result<Option<SessionRecord>, Failure> {
+fn one(db: &Connection, sql: &str, with: &str) -> Result<Option<SessionRecord>, DatabaseError> {
     let mut statement = db.prepare_cached(sql)?;
     let mut rows = statement.query([with])?;
     rows.next()?.map(record).transpose()
 }
 
-fn record(row: &Row<'_>) -> Result<SessionRecord, Failure> {
+fn record(row: &Row<'_>) -> Result<SessionRecord, DatabaseError> {
     let id: String = row.get("id")?;
     let key: String = row.get("key")?;
     let mode: Option<String> = row.get("mode")?;
     let cwd: Option<Vec<u8>> = row.get("cwd")?;
     let mode = mode.map(|mode| mode.parse()).transpose();
     Ok(SessionRecord {
-        id: SessionId::new(id).map_err(|error| Failure::senseless("the id of a session", error))?,
+        id: SessionId::new(id)
+            .map_err(|error| DatabaseError::senseless("the id of a session", error))?,
         key: SessionKey::try_from(key)
-            .map_err(|error| Failure::senseless("the key of a session", error))?,
+            .map_err(|error| DatabaseError::senseless("the key of a session", error))?,
         label: row.get("label")?,
         title: row.get("title")?,
         agent: row.get("agent")?,
         model: row.get("model")?,
-        mode: mode.map_err(|error| Failure::senseless("the mode of a session", error))?,
+        mode: mode.map_err(|error| DatabaseError::senseless("the mode of a session", error))?,
         thinking: row.get("thinking")?,
         cwd: cwd.map(|cwd| PathBuf::from(OsString::from_vec(cwd))),
         owner: row.get("owner")?,
@@ -301,12 +319,13 @@ fn bytes(path: &Path) -> &[u8] {
     path.as_os_str().as_bytes()
 }
 
-pub(super) fn json(value: &impl Serialize) -> Result<String, Failure> {
-    serde_json::to_string(value).map_err(|error| Failure::senseless("what is to be kept", error))
+pub(super) fn json(value: &impl Serialize) -> Result<String, DatabaseError> {
+    serde_json::to_string(value)
+        .map_err(|error| DatabaseError::senseless("what is to be kept", error))
 }
 
-pub(super) fn from_json<T: DeserializeOwned>(what: &str, text: &str) -> Result<T, Failure> {
-    serde_json::from_str(text).map_err(|error| Failure::senseless(what, error))
+pub(super) fn from_json<T: DeserializeOwned>(what: &str, text: &str) -> Result<T, DatabaseError> {
+    serde_json::from_str(text).map_err(|error| DatabaseError::senseless(what, error))
 }
 
 /// A number as SQLite can keep it.

@@ -5,13 +5,15 @@ use std::sync::Arc;
 use rusqlite::{Connection, OptionalExtension};
 use zero_core::SessionId;
 
-use super::failure::Failure;
+use super::database_error::DatabaseError;
 use super::sessions::{from_json, json, kept, no_session, number};
-use crate::message::Message;
+use crate::message::ModelMessage;
 use crate::store::{StoreError, Transcript, TranscriptStart};
 
 /// Messages as they are written, and what they weigh.
-pub(super) fn bodies(messages: &[Arc<Message>]) -> Result<(Vec<String>, usize), Failure> {
+pub(super) fn bodies(
+    messages: &[Arc<ModelMessage>],
+) -> Result<(Vec<String>, usize), DatabaseError> {
     let bodies =
         messages.iter().map(|message| json(&**message)).collect::<Result<Vec<String>, _>>()?;
     let bytes = bodies.iter().map(String::len).sum();
@@ -23,7 +25,7 @@ pub(super) fn read(
     db: &Connection,
     session: &SessionId,
     wanted: Option<u64>,
-) -> Result<Transcript, Failure> {
+) -> Result<Transcript, DatabaseError> {
     let (row, present) = present(db, session)?;
     let wanted = wanted.map_or(present, kept);
     if !(1..=present).contains(&wanted) {
@@ -37,8 +39,8 @@ pub(super) fn read(
     let mut messages = Vec::new();
     while let Some(row) = rows.next()? {
         let body = row.get_ref(0)?;
-        let body = body.as_str().map_err(|error| Failure::senseless("a message", error))?;
-        let mut message: Message = from_json("a message", body)?;
+        let body = body.as_str().map_err(|error| DatabaseError::senseless("a message", error))?;
+        let mut message: ModelMessage = from_json("a message", body)?;
         message.take_no_spare_room();
         messages.push(message);
     }
@@ -46,7 +48,11 @@ pub(super) fn read(
 }
 
 /// Adds messages to the present transcript.
-pub(super) fn add(db: &Connection, session: &SessionId, bodies: &[String]) -> Result<(), Failure> {
+pub(super) fn add(
+    db: &Connection,
+    session: &SessionId,
+    bodies: &[String],
+) -> Result<(), DatabaseError> {
     let (row, transcript) = present(db, session)?;
     add_to(db, row, transcript, bodies)
 }
@@ -58,7 +64,7 @@ pub(super) fn begin(
     why: TranscriptStart,
     bodies: &[String],
     now_ms: i64,
-) -> Result<u64, Failure> {
+) -> Result<u64, DatabaseError> {
     let (row, present) = present(db, session)?;
     let next = present.saturating_add(1);
     insert(db, row, next, why, now_ms)?;
@@ -75,7 +81,7 @@ pub(super) fn insert(
     transcript: i64,
     why: TranscriptStart,
     now_ms: i64,
-) -> Result<(), Failure> {
+) -> Result<(), DatabaseError> {
     let why = match why {
         TranscriptStart::Opened => "opened",
         TranscriptStart::Reset => "reset",
@@ -89,7 +95,7 @@ pub(super) fn insert(
 }
 
 /// The session's row, and its present transcript.
-fn present(db: &Connection, session: &SessionId) -> Result<(i64, i64), Failure> {
+fn present(db: &Connection, session: &SessionId) -> Result<(i64, i64), DatabaseError> {
     let mut read = db.prepare_cached("SELECT row, transcript FROM sessions WHERE id = ?")?;
     let found = read.query_row([session.as_str()], |row| Ok((row.get(0)?, row.get(1)?)));
     found.optional()?.ok_or_else(|| no_session(session))
@@ -100,7 +106,7 @@ fn add_to(
     session: i64,
     transcript: i64,
     bodies: &[String],
-) -> Result<(), Failure> {
+) -> Result<(), DatabaseError> {
     let mut last = db.prepare_cached(
         "SELECT coalesce(max(position), 0) FROM messages WHERE session = ? AND transcript = ?",
     )?;

@@ -22,16 +22,16 @@ use std::sync::Arc;
 use zero_core::{RunId, SessionId};
 use zero_runtime::tool::BoxFuture;
 
-use super::{NewEvent, NewRun, NewSession, SessionRecord, Store, StoreError, ToolHostPlace};
-use crate::event::{Event, What};
+use super::{NewEvent, NewRun, NewSession, SessionRecord, Store, StoreError, ToolHostLocation};
+use crate::event::{Event, EventKind};
 use crate::key::SessionKey;
 
 /// One promise: its name, and what fails when it is not kept. It wants a store of its own, with
 /// nothing in it.
-pub type Check = (&'static str, fn(Arc<dyn Store>) -> BoxFuture<'static, ()>);
+pub type StoreConformanceCheck = (&'static str, fn(Arc<dyn Store>) -> BoxFuture<'static, ()>);
 
 /// All promises.
-pub const CHECKS: &[&[Check]] = &[sessions::CHECKS, ledger::CHECKS, runs::CHECKS];
+pub const CHECKS: &[&[StoreConformanceCheck]] = &[sessions::CHECKS, ledger::CHECKS, runs::CHECKS];
 
 /// Puts a store to every check; `make` gives a new and empty one each time. Wants a runtime with
 /// several threads to say much about what happens at once.
@@ -58,7 +58,7 @@ fn new_session(name: &str) -> NewSession {
         mode: None,
         owner: "local".to_owned(),
         owned_max: u64::MAX,
-        tool_host: ToolHostPlace::Gateway,
+        tool_host: ToolHostLocation::Gateway,
     }
 }
 
@@ -76,12 +76,12 @@ fn nobody() -> SessionId {
 }
 
 fn says(text: impl Into<String>) -> NewEvent {
-    NewEvent { run: None, time_ms: 1, what: What::Text { text: text.into() } }
+    NewEvent { run: None, time_ms: 1, what: EventKind::Text { text: text.into() } }
 }
 
 fn text(event: &Event) -> &str {
     match &event.what {
-        What::Text { text } => text,
+        EventKind::Text { text } => text,
         other => panic!("no text: {other:?}"),
     }
 }

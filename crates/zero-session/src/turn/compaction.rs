@@ -5,12 +5,12 @@
 
 use std::sync::Arc;
 
-use zero_core::shown;
+use zero_core::sanitize;
 
-use super::budget::message_tokens;
+use super::context_meter::message_tokens;
 use crate::event::{PlanEntry, ResultContent};
-use crate::message::{Block, Message, Role, ToolInput};
-use crate::model::{ModelRequest, Thinking};
+use crate::message::{MessageBlock, MessageRole, ModelMessage, ToolInput};
+use crate::model::{ModelRequest, ThinkingEffort};
 
 /// What the model is told that sums up.
 const SYSTEM: &str = "You sum up conversations between a person and a coding agent, so that the agent can go on from your summary alone. You have no tools.";
@@ -40,16 +40,16 @@ const STEP_CHARS_MAX: usize = 500;
 
 /// What is summed up, and what stays as it is.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Split {
+pub(super) struct TranscriptSplit {
     /// What is summed up.
-    pub(super) summed_up: Vec<Arc<Message>>,
+    pub(super) summed_up: Vec<Arc<ModelMessage>>,
     /// The person's latest prompts, oldest first.
-    pub(super) kept: Vec<Message>,
+    pub(super) kept: Vec<ModelMessage>,
 }
 
 /// Parts a transcript. The latest prompts stay word for word as far as they take no more than a
 /// quarter of the window; one that nobody worked on yet is not summed up besides.
-pub(super) fn split(messages: &[Arc<Message>], window: u64) -> Split {
+pub(super) fn split(messages: &[Arc<ModelMessage>], window: u64) -> TranscriptSplit {
     let budget = if window == 0 { u64::MAX } else { window / 4 };
     let mut kept = Vec::new();
     let (mut left, mut waiting) = (budget, 0_usize);
@@ -71,32 +71,36 @@ pub(super) fn split(messages: &[Arc<Message>], window: u64) -> Split {
         [only] if is_summary(only) => 0,
         _ => messages.len().saturating_sub(waiting),
     };
-    Split { summed_up: messages.iter().take(summed).cloned().collect(), kept }
+    TranscriptSplit { summed_up: messages.iter().take(summed).cloned().collect(), kept }
 }
 
 /// What the person said in a message, without what tools answered, and without an earlier summary:
 /// that is summed up with the rest, and the plan beside it may not be the present one any more.
-fn prompt_of(message: &Message) -> Option<Message> {
-    let is_said = |block: &&Block| matches!(block, Block::Text { .. } | Block::Image { .. });
-    let is_latest = |block: &Block| matches!(block, Block::Text { text } if text == LATEST);
+fn prompt_of(message: &ModelMessage) -> Option<ModelMessage> {
+    let is_said = |block: &&MessageBlock| {
+        matches!(block, MessageBlock::Text { .. } | MessageBlock::Image { .. })
+    };
+    let is_latest =
+        |block: &MessageBlock| matches!(block, MessageBlock::Text { text } if text == LATEST);
     let own = match is_summary(message) {
         true => message.blocks.iter().position(is_latest).map_or(usize::MAX, |at| at + 1),
         false => 0,
     };
-    let blocks: Vec<Block> = message.blocks.iter().skip(own).filter(is_said).cloned().collect();
-    let is_prompt = message.role == Role::User && !blocks.is_empty();
-    is_prompt.then_some(Message { role: Role::User, blocks })
+    let blocks: Vec<MessageBlock> =
+        message.blocks.iter().skip(own).filter(is_said).cloned().collect();
+    let is_prompt = message.role == MessageRole::User && !blocks.is_empty();
+    is_prompt.then_some(ModelMessage { role: MessageRole::User, blocks })
 }
 
 /// Whether a message is what a transcript begins with that was summed up.
-fn is_summary(message: &Message) -> bool {
+fn is_summary(message: &ModelMessage) -> bool {
     let first = message.blocks.first();
-    message.role == Role::User
-        && matches!(first, Some(Block::Text { text }) if text.starts_with(SUMMED_UP))
+    message.role == MessageRole::User
+        && matches!(first, Some(MessageBlock::Text { text }) if text.starts_with(SUMMED_UP))
 }
 
 /// The request for a summary.
-pub(super) fn request(messages: &[Arc<Message>], window: u64) -> ModelRequest {
+pub(super) fn request(messages: &[Arc<ModelMessage>], window: u64) -> ModelRequest {
     let room = window.saturating_mul(SAFE_BYTES_PER_TOKEN);
     let room = usize::try_from(room).unwrap_or(usize::MAX);
     let room =
@@ -106,10 +110,10 @@ pub(super) fn request(messages: &[Arc<Message>], window: u64) -> ModelRequest {
     let asked = format!("<conversation>\n{text}\n</conversation>\n\n{INSTRUCTION}");
     ModelRequest {
         system: SYSTEM.to_owned(),
-        messages: vec![Message::user(asked).into()],
+        messages: vec![ModelMessage::user(asked).into()],
         tools: Arc::default(),
         output_tokens_max: None,
-        thinking: Thinking::Default,
+        thinking: ThinkingEffort::Default,
     }
 }
 
@@ -151,40 +155,44 @@ fn step(entry: &PlanEntry) -> String {
         "in_progress" => "[>]",
         _ => "[ ]",
     };
-    let plain = entry.content.chars().map(|c| if shown::is_harmless(c) { c } else { ' ' });
+    let plain = entry.content.chars().map(|c| if sanitize::is_harmless(c) { c } else { ' ' });
     let plain: String = plain.collect();
     let words: Vec<&str> = plain.split_whitespace().collect();
-    format!("{mark} {}", shown::shortened(&words.join(" "), STEP_CHARS_MAX))
+    format!("{mark} {}", sanitize::shortened(&words.join(" "), STEP_CHARS_MAX))
 }
 
 /// The message that a summed-up transcript begins with.
-pub(super) fn message(summary: &str, plan: Option<String>, kept: Vec<Message>) -> Message {
-    let mut blocks = vec![Block::text(format!("{SUMMED_UP}\n\n{summary}"))];
-    blocks.extend(plan.map(Block::text));
+pub(super) fn message(
+    summary: &str,
+    plan: Option<String>,
+    kept: Vec<ModelMessage>,
+) -> ModelMessage {
+    let mut blocks = vec![MessageBlock::text(format!("{SUMMED_UP}\n\n{summary}"))];
+    blocks.extend(plan.map(MessageBlock::text));
     if !kept.is_empty() {
-        blocks.push(Block::text(LATEST));
+        blocks.push(MessageBlock::text(LATEST));
     }
     blocks.extend(kept.into_iter().flat_map(|message| message.blocks));
-    Message { role: Role::User, blocks }
+    ModelMessage { role: MessageRole::User, blocks }
 }
 
-fn as_text(message: &Message) -> String {
+fn as_text(message: &ModelMessage) -> String {
     let who = match message.role {
-        Role::User => "Person",
-        Role::Assistant => "Agent",
+        MessageRole::User => "Person",
+        MessageRole::Assistant => "Agent",
     };
-    let block = |block: &Block| match block {
-        Block::Text { text } => format!("{who}: {text}"),
-        Block::Thinking { .. } => String::new(),
-        Block::Image { mime, .. } => format!("{who}: [a picture, {mime}]"),
-        Block::ToolUse { name, input, .. } => {
+    let block = |block: &MessageBlock| match block {
+        MessageBlock::Text { text } => format!("{who}: {text}"),
+        MessageBlock::Thinking { .. } => String::new(),
+        MessageBlock::Image { mime, .. } => format!("{who}: [a picture, {mime}]"),
+        MessageBlock::ToolUse { name, input, .. } => {
             let input = match input {
                 ToolInput::Json(json) => json.as_str(),
                 ToolInput::Unreadable { unreadable, .. } => unreadable,
             };
             format!("Agent used {name}: {}", cut_middle(input, RESULT_BYTES_MAX))
         }
-        Block::ToolResult { name, content, is_error, .. } => {
+        MessageBlock::ToolResult { name, content, is_error, .. } => {
             let pieces = content.iter().map(|piece| match piece {
                 ResultContent::Text { text } => text.clone(),
                 ResultContent::Image { mime, .. } => format!("[a picture, {mime}]"),
@@ -215,27 +223,27 @@ mod tests {
     use super::*;
     use crate::message::shared;
 
-    fn result(text: &str) -> Message {
+    fn result(text: &str) -> ModelMessage {
         let content = vec![ResultContent::Text { text: text.to_owned() }];
         let (id, name) = ("1".to_owned(), "Read".to_owned());
-        let block = Block::ToolResult { id, name, content, is_error: false };
-        Message { role: Role::User, blocks: vec![block] }
+        let block = MessageBlock::ToolResult { id, name, content, is_error: false };
+        ModelMessage { role: MessageRole::User, blocks: vec![block] }
     }
 
-    fn says(text: &str) -> Message {
-        Message::assistant(vec![Block::text(text)])
+    fn says(text: &str) -> ModelMessage {
+        ModelMessage::assistant(vec![MessageBlock::text(text)])
     }
 
     #[track_caller]
-    fn check(messages: &[Message], window: u64, summed: usize, kept: &[&str]) {
+    fn check(messages: &[ModelMessage], window: u64, summed: usize, kept: &[&str]) {
         let split = split(&shared(messages.to_vec()), window);
         assert_eq!(split.summed_up.len(), summed);
-        assert_eq!(split.kept.iter().map(Message::text).collect::<Vec<_>>(), kept);
+        assert_eq!(split.kept.iter().map(ModelMessage::text).collect::<Vec<_>>(), kept);
     }
 
     #[test]
     fn the_latest_words_of_the_person_are_kept() {
-        let user = |text: &str| Message::user(text);
+        let user = |text: &str| ModelMessage::user(text);
         check(&[user("a"), says("b"), user("c")], 1000, 2, &["a", "c"]);
         check(&[user("a"), says("b"), result("r")], 1000, 3, &["a"]);
         check(&[user("a"), user("b")], 1000, 0, &["a", "b"]);
@@ -287,7 +295,7 @@ mod tests {
     fn what_is_read_for_a_summary_fits_and_says_what_is_missing() {
         let long = "ä".repeat(100_000);
         let request =
-            request(&shared(vec![Message::user("first"), result(&long), says(&long)]), 8_000);
+            request(&shared(vec![ModelMessage::user("first"), result(&long), says(&long)]), 8_000);
         let text = request.messages[0].text();
         assert!(text.len() < 18_000, "{}", text.len());
         assert!(text.starts_with("<conversation>\nPerson: first"));

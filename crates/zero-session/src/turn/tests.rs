@@ -5,21 +5,21 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use zero_core::Kind;
+use zero_core::ToolKind;
 
-use super::transcript::tests::flaw;
+use super::transcript_repair::tests::flaw;
 use super::*;
-use crate::event::ToolStatus;
-use crate::hands::BenchTool;
+use crate::event::ToolCallStatus;
 use crate::message::ToolInput;
-use crate::model::Thinking;
+use crate::model::ThinkingEffort;
+use crate::tool_backend::CatalogEntry;
 
 fn config() -> TurnConfig {
     TurnConfig {
         call_seed: 0,
         turns_max: 20,
         parallel_calls_max: 2,
-        thinking: Thinking::Default,
+        thinking: ThinkingEffort::Default,
         context_window: 100_000,
         takes_images: true,
         prices: None,
@@ -30,23 +30,23 @@ fn config() -> TurnConfig {
     }
 }
 
-fn bench() -> Workbench {
-    let tool = |name: &str, read_only: bool| BenchTool {
+fn bench() -> RequestContext {
+    let tool = |name: &str, read_only: bool| CatalogEntry {
         name: name.to_owned(),
         canonical: name.to_owned(),
         description: String::new(),
         input_schema: json!({}),
-        kind: Kind::Other,
+        kind: ToolKind::Other,
         read_only,
     };
-    Workbench {
+    RequestContext {
         system: "sys".to_owned(),
         tools: vec![tool("Read", true), tool("Grep", true), tool("Write", false)].into(),
     }
 }
 
 /// `Read:1` is a call with the model's id 1; `Read` one without an id; anything else is text.
-fn reply(script: &str, stop: Stop) -> Input {
+fn reply(script: &str, stop: ModelStopReason) -> TurnInput {
     let blocks = script.split_whitespace().map(|word| {
         let (name, id) = word.split_once(':').unwrap_or((word, ""));
         let input = match id.strip_prefix('!') {
@@ -54,97 +54,99 @@ fn reply(script: &str, stop: Stop) -> Input {
             None => ToolInput::from(json!({ "of": id })),
         };
         match name.chars().next().is_some_and(char::is_uppercase) {
-            true => Block::ToolUse {
+            true => MessageBlock::ToolUse {
                 id: id.to_owned(),
                 name: name.to_owned(),
                 input,
                 opaque: Value::Null,
             },
-            false => Block::text(word),
+            false => MessageBlock::text(word),
         }
     });
-    let usage = Usage { input_tokens: 10, output_tokens: 2, ..Usage::default() };
-    Input::Model(ModelEvent::Done(Reply { blocks: blocks.collect(), stop, usage }))
+    let usage = TokenUsage { input_tokens: 10, output_tokens: 2, ..TokenUsage::default() };
+    TurnInput::Model(ModelEvent::Done(ModelReply { blocks: blocks.collect(), stop, usage }))
 }
 
-fn done(script: &str) -> Input {
-    reply(script, Stop::End)
+fn done(script: &str) -> TurnInput {
+    reply(script, ModelStopReason::End)
 }
 
-fn ended(number: u32, text: &str) -> Input {
-    let status = if text == "error" { ToolStatus::Failed } else { ToolStatus::Completed };
-    Input::CallEnded { call: call(number), end: CallEnd::words(status, text) }
+fn ended(number: u32, text: &str) -> TurnInput {
+    let status = if text == "error" { ToolCallStatus::Failed } else { ToolCallStatus::Completed };
+    TurnInput::CallEnded { call: call(number), end: BackendResult::words(status, text) }
 }
 
 fn call(number: u32) -> String {
     format!("call_{number:024x}")
 }
 
-fn cancelled(number: u32) -> Input {
-    let end = CallEnd::words(ToolStatus::Cancelled, "cancelled");
-    Input::CallEnded { call: call(number), end }
+fn cancelled(number: u32) -> TurnInput {
+    let end = BackendResult::words(ToolCallStatus::Cancelled, "cancelled");
+    TurnInput::CallEnded { call: call(number), end }
 }
 
-fn looked() -> Input {
-    Input::Bench(Ok(bench()))
+fn looked() -> TurnInput {
+    TurnInput::Bench(Ok(bench()))
 }
 
-fn stop() -> Input {
-    Input::Stop(aborted("rpc"))
+fn stop() -> TurnInput {
+    TurnInput::Stop(aborted("rpc"))
 }
 
-fn overflow() -> Input {
-    Input::ModelFailed(ModelError::new(ModelErrorKind::ContextLength, "too long"))
+fn overflow() -> TurnInput {
+    TurnInput::ModelFailed(ModelError::new(ModelErrorKind::ContextLength, "too long"))
 }
 
-fn line(action: &Action) -> String {
+fn line(action: &TurnAction) -> String {
     let number = |call: &str| call.trim_start_matches("call_").trim_start_matches('0').to_owned();
     let number = |call: &str| match number(call) {
         digits if digits.is_empty() => "0".to_owned(),
         digits => digits,
     };
     match action {
-        Action::LookAround => "look".to_owned(),
-        Action::AskModel(request) => format!("ask {}", request.messages.len()),
-        Action::Show(What::Text { text }) => format!("text {text}"),
-        Action::Show(What::Thought { text }) => format!("thought {text}"),
-        Action::Show(What::ToolStarted { call, name, .. }) => {
+        TurnAction::LookAround => "look".to_owned(),
+        TurnAction::AskModel(request) => format!("ask {}", request.messages.len()),
+        TurnAction::Show(EventKind::Text { text }) => format!("text {text}"),
+        TurnAction::Show(EventKind::Thought { text }) => format!("thought {text}"),
+        TurnAction::Show(EventKind::ToolStarted { call, name, .. }) => {
             format!("started {} {name}", number(call))
         }
-        Action::Show(What::ToolEnded { call, status, .. }) => {
+        TurnAction::Show(EventKind::ToolEnded { call, status, .. }) => {
             format!("ended {} {status:?}", number(call))
         }
-        Action::Show(What::ToolUpdated { call, .. }) => format!("updated {}", number(call)),
-        Action::Show(What::UsageReported { context_tokens, .. }) => {
+        TurnAction::Show(EventKind::ToolUpdated { call, .. }) => {
+            format!("updated {}", number(call))
+        }
+        TurnAction::Show(EventKind::UsageReported { context_tokens, .. }) => {
             format!("usage {context_tokens}")
         }
-        Action::Show(What::Notice { topic, .. }) => format!("notice {topic}"),
-        Action::Show(What::Compacted { summary, .. }) => format!("compacted {summary}"),
-        Action::Show(what) => format!("{what:?}"),
-        Action::RunCall(order) => format!("run {}", number(&order.id)),
-        Action::AskPerson(_) => "person?".to_owned(),
-        Action::Summarise(_) => "summarise".to_owned(),
-        Action::Restart(messages) => format!("restart {}", messages.len()),
-        Action::Save(messages) => format!("save {}", messages.len()),
-        Action::CancelCalls => "cancel calls".to_owned(),
-        Action::Finish(RunEnd::Aborted { by }) => format!("finish aborted by {by}"),
-        Action::Finish(RunEnd::Failed { kind, .. }) => format!("finish failed {kind}"),
-        Action::Finish(end) => format!("finish {end:?}").to_lowercase(),
+        TurnAction::Show(EventKind::Notice { topic, .. }) => format!("notice {topic}"),
+        TurnAction::Show(EventKind::Compacted { summary, .. }) => format!("compacted {summary}"),
+        TurnAction::Show(what) => format!("{what:?}"),
+        TurnAction::RunCall(order) => format!("run {}", number(&order.id)),
+        TurnAction::AskPerson(_) => "person?".to_owned(),
+        TurnAction::Summarise(_) => "summarise".to_owned(),
+        TurnAction::Restart(messages) => format!("restart {}", messages.len()),
+        TurnAction::Save(messages) => format!("save {}", messages.len()),
+        TurnAction::CancelCalls => "cancel calls".to_owned(),
+        TurnAction::Finish(RunOutcome::Aborted { by }) => format!("finish aborted by {by}"),
+        TurnAction::Finish(RunOutcome::Failed { kind, .. }) => format!("finish failed {kind}"),
+        TurnAction::Finish(end) => format!("finish {end:?}").to_lowercase(),
     }
 }
 
 /// What comes of the last of these inputs, and a transcript that has no flaw when the run is over.
 #[track_caller]
-fn check_with(config: TurnConfig, inputs: Vec<Input>, expected: &str) {
-    let mut turn = Turn::new(config, Vec::new(), Goal::Answer(Message::user("go")));
+fn check_with(config: TurnConfig, inputs: Vec<TurnInput>, expected: &str) {
+    let mut turn = Turn::new(config, Vec::new(), TurnGoal::Answer(ModelMessage::user("go")));
     let mut saved = Vec::new();
     let mut lines = String::new();
     for input in inputs {
         let actions = turn.step(input);
         for action in &actions {
             match action {
-                Action::Save(messages) => saved.extend(messages.clone()),
-                Action::Restart(messages) => saved = messages.clone(),
+                TurnAction::Save(messages) => saved.extend(messages.clone()),
+                TurnAction::Restart(messages) => saved = messages.clone(),
                 _ => {}
             }
         }
@@ -152,29 +154,29 @@ fn check_with(config: TurnConfig, inputs: Vec<Input>, expected: &str) {
     }
     assert_eq!(lines, expected);
     assert_eq!(saved, turn.transcript, "what is saved is what the next request tells");
-    if matches!(turn.phase, Phase::Over) {
+    if matches!(turn.phase, TurnPhase::Over) {
         assert_eq!(flaw(&saved), None);
     }
 }
 
 #[track_caller]
-fn check(inputs: Vec<Input>, expected: &str) {
+fn check(inputs: Vec<TurnInput>, expected: &str) {
     check_with(config(), inputs, expected);
 }
 
-fn asked(more: Vec<Input>) -> Vec<Input> {
-    let mut inputs = vec![Input::Begin, looked()];
+fn asked(more: Vec<TurnInput>) -> Vec<TurnInput> {
+    let mut inputs = vec![TurnInput::Begin, looked()];
     inputs.extend(more);
     inputs
 }
 
 #[test]
 fn words_stream_and_end() {
-    check(vec![Input::Begin], "save 1 | look");
+    check(vec![TurnInput::Begin], "save 1 | look");
     check(asked(vec![]), "ask 1");
-    check(asked(vec![Input::Model(ModelEvent::Text("Hi".into()))]), "text Hi");
-    check(asked(vec![Input::Model(ModelEvent::Thought("hm".into()))]), "thought hm");
-    let text = Input::Model(ModelEvent::Text("hi".into()));
+    check(asked(vec![TurnInput::Model(ModelEvent::Text("Hi".into()))]), "text Hi");
+    check(asked(vec![TurnInput::Model(ModelEvent::Thought("hm".into()))]), "thought hm");
+    let text = TurnInput::Model(ModelEvent::Text("hi".into()));
     check(asked(vec![text, done("hi")]), "save 1 | usage 12 | finish completed");
     check(
         asked(vec![done("unstreamed")]),
@@ -182,11 +184,11 @@ fn words_stream_and_end() {
     );
     check(asked(vec![done("")]), "usage 12 | notice empty_answer | finish completed");
     check(
-        asked(vec![reply("cut", Stop::MaxTokens)]),
+        asked(vec![reply("cut", ModelStopReason::MaxTokens)]),
         "text cut | save 1 | usage 12 | finish maxtokens",
     );
     check(
-        asked(vec![reply("no Read:1", Stop::Refusal("bad".into()))]),
+        asked(vec![reply("no Read:1", ModelStopReason::Refusal("bad".into()))]),
         "text no | save 1 | usage 12 | finish refused { message: \"bad\" }",
     );
     let retrying = ModelEvent::Retrying {
@@ -194,7 +196,7 @@ fn words_stream_and_end() {
         after: Duration::from_secs(2),
         attempts: 1,
     };
-    check(asked(vec![Input::Model(retrying)]), "notice retry");
+    check(asked(vec![TurnInput::Model(retrying)]), "notice retry");
 }
 
 #[test]
@@ -217,7 +219,7 @@ fn calls_that_look_run_side_by_side_and_others_alone() {
 
 #[test]
 fn results_are_told_in_the_order_of_the_calls() {
-    let mut turn = Turn::new(config(), Vec::new(), Goal::Answer(Message::user("go")));
+    let mut turn = Turn::new(config(), Vec::new(), TurnGoal::Answer(ModelMessage::user("go")));
     for input in asked(vec![done("Read:a Grep:b"), ended(1, "second"), ended(0, "first")]) {
         turn.step(input);
     }
@@ -225,7 +227,7 @@ fn results_are_told_in_the_order_of_the_calls() {
         .blocks
         .iter()
         .map(|block| match block {
-            Block::ToolResult { id, content, .. } => (id.clone(), format!("{content:?}")),
+            MessageBlock::ToolResult { id, content, .. } => (id.clone(), format!("{content:?}")),
             other => panic!("{other:?}"),
         })
         .collect();
@@ -239,14 +241,14 @@ fn a_call_that_cannot_run_is_answered_without_running() {
     check(asked(vec![done("Raed:1")]), &format!("save 1 | usage 12 | {fails} Raed | {on}"));
     check(asked(vec![done("Read:!")]), &format!("save 1 | usage 12 | {fails} Read | {on}"));
     check(
-        asked(vec![reply("Write:1", Stop::MaxTokens)]),
+        asked(vec![reply("Write:1", ModelStopReason::MaxTokens)]),
         &format!("save 1 | usage 12 | {fails} Write | {on}"),
     );
     check(
-        asked(vec![reply("Write:1 text", Stop::MaxTokens)]),
+        asked(vec![reply("Write:1 text", ModelStopReason::MaxTokens)]),
         "text text | save 1 | usage 12 | started 0 Write | run 0",
     );
-    let mut turn = Turn::new(config(), Vec::new(), Goal::Answer(Message::user("go")));
+    let mut turn = Turn::new(config(), Vec::new(), TurnGoal::Answer(ModelMessage::user("go")));
     for input in asked(vec![done("Raed:1 Zebra:2")]) {
         turn.step(input);
     }
@@ -257,22 +259,22 @@ fn a_call_that_cannot_run_is_answered_without_running() {
 
 #[test]
 fn ids_that_are_missing_or_used_again_are_replaced() {
-    let mut turn = Turn::new(config(), Vec::new(), Goal::Answer(Message::user("go")));
+    let mut turn = Turn::new(config(), Vec::new(), TurnGoal::Answer(ModelMessage::user("go")));
     let twice = vec![done("Read:x Grep:x"), ended(0, "a"), ended(1, "b"), looked(), done("Read:x")];
     for input in asked(twice).into_iter().chain([ended(2, "c")]) {
         turn.step(input);
     }
     assert_eq!(flaw(&turn.transcript), None);
-    let ids = transcript::call_ids(&turn.transcript);
+    let ids = transcript_repair::call_ids(&turn.transcript);
     assert_eq!(ids, HashSet::from(["x", &call(1), &call(2)]));
 }
 
 #[test]
 fn a_stop_settles_what_runs() {
     check(vec![stop()], "finish aborted by rpc");
-    check(vec![Input::Begin, stop()], "finish aborted by rpc");
+    check(vec![TurnInput::Begin, stop()], "finish aborted by rpc");
     check(asked(vec![stop()]), "finish aborted by rpc");
-    let text = || Input::Model(ModelEvent::Text("half".into()));
+    let text = || TurnInput::Model(ModelEvent::Text("half".into()));
     check(asked(vec![text(), stop()]), "save 1 | finish aborted by rpc");
     check(asked(vec![text(), stop(), done("more")]), "");
     check(asked(vec![done("Read:1 Grep:2 Write:3"), stop()]), "cancel calls");
@@ -286,7 +288,7 @@ fn a_stop_settles_what_runs() {
 
 #[test]
 fn what_a_call_says_is_shown_while_it_runs() {
-    let says = || Input::Progress { call: call(0), message: "half".into() };
+    let says = || TurnInput::Progress { call: call(0), message: "half".into() };
     check(asked(vec![done("Read:1"), says()]), "updated 0");
     check(asked(vec![done("Read:1"), ended(0, "x"), says()]), "");
     check(asked(vec![done("Read:1"), ended(0, "x"), ended(0, "x")]), "");
@@ -301,13 +303,13 @@ fn a_model_that_fails_ends_the_run_with_its_kind() {
         (ModelErrorKind::Refusal, "finish refused { message: \"why\" }"),
         (ModelErrorKind::Cancelled, "finish aborted by model"),
     ] {
-        check(asked(vec![Input::ModelFailed(ModelError::new(kind, "why"))]), end);
+        check(asked(vec![TurnInput::ModelFailed(ModelError::new(kind, "why"))]), end);
     }
-    let text = Input::Model(ModelEvent::Text("half".into()));
-    let broke = Input::ModelFailed(ModelError::new(ModelErrorKind::Server, "broke"));
+    let text = TurnInput::Model(ModelEvent::Text("half".into()));
+    let broke = TurnInput::ModelFailed(ModelError::new(ModelErrorKind::Server, "broke"));
     check(asked(vec![text, broke]), "save 1 | finish failed server");
-    let away = HandsError::Away { host: "laptop".into() };
-    check(vec![Input::Begin, Input::Bench(Err(away))], "finish failed tool_host");
+    let away = ToolBackendError::Away { host: "laptop".into() };
+    check(vec![TurnInput::Begin, TurnInput::Bench(Err(away))], "finish failed tool_host");
 }
 
 #[test]
@@ -317,8 +319,8 @@ fn the_model_is_asked_only_so_often() {
     check_with(few, asked(turns), "ended 1 Completed | save 1 | finish maxturns { turns: 2 }");
 }
 
-fn same_again(times: u32) -> Vec<Input> {
-    let mut inputs = vec![Input::Begin];
+fn same_again(times: u32) -> Vec<TurnInput> {
+    let mut inputs = vec![TurnInput::Begin];
     for number in 0..times {
         inputs.extend([looked(), done("Read"), ended(number, "same")]);
     }
@@ -331,12 +333,12 @@ fn going_round_in_circles_is_asked_about_and_then_stopped() {
     check(same_again(3), "ended 2 Completed | save 1 | person?");
     let asked = |answer| {
         let mut inputs = same_again(3);
-        inputs.push(Input::Guard(answer));
+        inputs.push(TurnInput::Guard(answer));
         inputs
     };
-    check(asked(GuardAnswer::Stop), "notice loop_guard | finish aborted by loop_guard");
-    check(asked(GuardAnswer::GoOn), "look");
-    let mut on = asked(GuardAnswer::GoOn);
+    check(asked(LoopGuardAnswer::Stop), "notice loop_guard | finish aborted by loop_guard");
+    check(asked(LoopGuardAnswer::GoOn), "look");
+    let mut on = asked(LoopGuardAnswer::GoOn);
     for number in 3..5 {
         on.extend([looked(), done("Read"), ended(number, "same")]);
     }
@@ -349,10 +351,13 @@ fn going_round_in_circles_is_asked_about_and_then_stopped() {
 #[test]
 fn a_full_window_is_made_room_in_before_it_overflows() {
     let small = || TurnConfig { context_window: 1000, context_tokens: Some(790), ..config() };
-    let history = vec![Message::user("old"), Message::assistant(vec![Block::text("answer")])];
-    let run = |config: TurnConfig, inputs: Vec<Input>, expected: &str| {
-        let prompt = Message::user("p".repeat(100));
-        let mut turn = Turn::new(config, history.clone(), Goal::Answer(prompt));
+    let history = vec![
+        ModelMessage::user("old"),
+        ModelMessage::assistant(vec![MessageBlock::text("answer")]),
+    ];
+    let run = |config: TurnConfig, inputs: Vec<TurnInput>, expected: &str| {
+        let prompt = ModelMessage::user("p".repeat(100));
+        let mut turn = Turn::new(config, history.clone(), TurnGoal::Answer(prompt));
         let mut lines = String::new();
         for input in inputs {
             lines = turn.step(input).iter().map(line).collect::<Vec<_>>().join(" | ");
@@ -360,12 +365,12 @@ fn a_full_window_is_made_room_in_before_it_overflows() {
         assert_eq!(lines, expected);
         turn
     };
-    let full = || vec![Input::Begin, looked()];
+    let full = || vec![TurnInput::Begin, looked()];
     run(small(), full(), "notice compaction | summarise");
     let summary = || {
-        Input::Summary(Ok(Summary {
+        TurnInput::Summary(Ok(TranscriptSummary {
             text: " sum ".into(),
-            usage: Usage::default(),
+            usage: TokenUsage::default(),
             plan: Vec::new(),
         }))
     };
@@ -377,7 +382,7 @@ fn a_full_window_is_made_room_in_before_it_overflows() {
     inputs.push(overflow());
     run(small(), inputs, "finish failed context_length");
 
-    let failed = || Input::Summary(Err(ModelError::new(ModelErrorKind::Server, "down")));
+    let failed = || TurnInput::Summary(Err(ModelError::new(ModelErrorKind::Server, "down")));
     let mut inputs = full();
     inputs.push(failed());
     run(small(), inputs.clone(), "notice compaction | ask 3");
@@ -402,37 +407,40 @@ fn a_full_window_is_made_room_in_before_it_overflows() {
 
 #[test]
 fn a_person_can_ask_for_a_summary() {
-    let turn = |messages| Turn::new(config(), messages, Goal::Compact);
+    let turn = |messages| Turn::new(config(), messages, TurnGoal::Compact);
     let lines =
         |turn: &mut Turn, input| turn.step(input).iter().map(line).collect::<Vec<_>>().join(" | ");
     let mut empty = turn(Vec::new());
     let nothing = "text There is nothing to sum up yet. | finish completed";
-    assert_eq!(lines(&mut empty, Input::Begin), nothing);
-    let mut one = turn(vec![Message::user("a"), Message::assistant(vec![Block::text("b")])]);
-    assert_eq!(lines(&mut one, Input::Begin), "notice compaction | summarise");
-    let summary = Summary { text: "sum".into(), usage: Usage::default(), plan: Vec::new() };
+    assert_eq!(lines(&mut empty, TurnInput::Begin), nothing);
+    let mut one =
+        turn(vec![ModelMessage::user("a"), ModelMessage::assistant(vec![MessageBlock::text("b")])]);
+    assert_eq!(lines(&mut one, TurnInput::Begin), "notice compaction | summarise");
+    let summary =
+        TranscriptSummary { text: "sum".into(), usage: TokenUsage::default(), plan: Vec::new() };
     assert_eq!(
-        lines(&mut one.clone(), Input::Summary(Ok(summary))),
+        lines(&mut one.clone(), TurnInput::Summary(Ok(summary))),
         "restart 1 | compacted sum | finish completed"
     );
-    let empty = Summary { text: " ".into(), usage: Usage::default(), plan: Vec::new() };
-    assert_eq!(lines(&mut one, Input::Summary(Ok(empty))), "finish failed server");
+    let empty =
+        TranscriptSummary { text: " ".into(), usage: TokenUsage::default(), plan: Vec::new() };
+    assert_eq!(lines(&mut one, TurnInput::Summary(Ok(empty))), "finish failed server");
 }
 
 #[test]
 fn a_model_without_eyes_is_told_of_pictures() {
-    let picture = Block::Image { mime: "image/png".into(), data: "AA==".into() };
-    let prompt = Message { role: crate::message::Role::User, blocks: vec![picture] };
+    let picture = MessageBlock::Image { mime: "image/png".into(), data: "AA==".into() };
+    let prompt = ModelMessage { role: crate::message::MessageRole::User, blocks: vec![picture] };
     let blind = TurnConfig { takes_images: false, ..config() };
-    let mut turn = Turn::new(blind, Vec::new(), Goal::Answer(prompt));
-    turn.step(Input::Begin);
+    let mut turn = Turn::new(blind, Vec::new(), TurnGoal::Answer(prompt));
+    turn.step(TurnInput::Begin);
     let actions = turn.step(looked());
-    let Some(Action::AskModel(request)) = actions.first() else { panic!("{actions:?}") };
+    let Some(TurnAction::AskModel(request)) = actions.first() else { panic!("{actions:?}") };
     assert_eq!(request.messages[0].text(), "[a picture (image/png), which this model cannot see]");
 }
 
 /// Any input at any time, whether it fits or not.
-fn any_input() -> impl Strategy<Value = Input> {
+fn any_input() -> impl Strategy<Value = TurnInput> {
     let script = prop::sample::select(vec![
         "",
         "hi",
@@ -443,27 +451,27 @@ fn any_input() -> impl Strategy<Value = Input> {
         "Nothing:1 Read:!",
     ]);
     let stops = prop::sample::select(vec![
-        Stop::End,
-        Stop::ToolUse,
-        Stop::MaxTokens,
-        Stop::Refusal(String::new()),
+        ModelStopReason::End,
+        ModelStopReason::ToolUse,
+        ModelStopReason::MaxTokens,
+        ModelStopReason::Refusal(String::new()),
     ]);
     let kinds = prop::sample::select(vec![ModelErrorKind::ContextLength, ModelErrorKind::Server]);
     prop_oneof![
-        2 => Just(Input::Begin),
+        2 => Just(TurnInput::Begin),
         8 => Just(looked()),
-        1 => Just(Input::Bench(Err(HandsError::Workspace("gone".into())))),
+        1 => Just(TurnInput::Bench(Err(ToolBackendError::Workspace("gone".into())))),
         6 => (script, stops).prop_map(|(script, stop)| reply(script, stop)),
-        2 => Just(Input::Model(ModelEvent::Text("t".into()))),
-        1 => kinds.prop_map(|kind| Input::ModelFailed(ModelError::new(kind, "why"))),
+        2 => Just(TurnInput::Model(ModelEvent::Text("t".into()))),
+        1 => kinds.prop_map(|kind| TurnInput::ModelFailed(ModelError::new(kind, "why"))),
         12 => (0_u32..12, prop::sample::select(vec!["same", "error"]))
             .prop_map(|(number, text)| ended(number, text)),
         2 => (0_u32..12).prop_map(cancelled),
-        1 => (0_u32..12).prop_map(|n| Input::Progress { call: call(n), message: "p".into() }),
-        2 => Just(Input::Guard(GuardAnswer::GoOn)),
-        1 => Just(Input::Guard(GuardAnswer::Stop)),
+        1 => (0_u32..12).prop_map(|n| TurnInput::Progress { call: call(n), message: "p".into() }),
+        2 => Just(TurnInput::Guard(LoopGuardAnswer::GoOn)),
+        1 => Just(TurnInput::Guard(LoopGuardAnswer::Stop)),
         2 => prop::sample::select(vec!["sum", ""]).prop_map(|text| {
-            Input::Summary(Ok(Summary { text: text.into(), usage: Usage::default(), plan: Vec::new() }))
+            TurnInput::Summary(Ok(TranscriptSummary { text: text.into(), usage: TokenUsage::default(), plan: Vec::new() }))
         }),
         1 => Just(stop()),
     ]
@@ -477,40 +485,40 @@ proptest! {
         window in prop::sample::select(vec![0_u64, 40, 100_000]),
     ) {
         let config = TurnConfig { context_window: window, ..config() };
-        let mut turn = Turn::new(config, Vec::new(), Goal::Answer(Message::user("go")));
-        let mut saved: Vec<Arc<Message>> = Vec::new();
+        let mut turn = Turn::new(config, Vec::new(), TurnGoal::Answer(ModelMessage::user("go")));
+        let mut saved: Vec<Arc<ModelMessage>> = Vec::new();
         let mut calls: BTreeMap<String, u32> = BTreeMap::new();
         let mut running: BTreeSet<String> = BTreeSet::new();
         let mut ends = 0;
-        let mut take = |actions: Vec<Action>, running: &mut BTreeSet<String>| {
+        let mut take = |actions: Vec<TurnAction>, running: &mut BTreeSet<String>| {
             for action in actions {
                 assert_eq!(ends, 0, "nothing comes after the end, but {action:?} did");
                 match action {
-                    Action::Show(What::ToolStarted { call, .. }) => {
+                    TurnAction::Show(EventKind::ToolStarted { call, .. }) => {
                         assert!(calls.insert(call, 0).is_none(), "a call starts once");
                     }
-                    Action::Show(What::ToolEnded { call, .. }) => {
+                    TurnAction::Show(EventKind::ToolEnded { call, .. }) => {
                         running.remove(&call);
                         *calls.get_mut(&call).expect("it has started") += 1;
                     }
-                    Action::RunCall(order) => {
+                    TurnAction::RunCall(order) => {
                         assert_eq!(calls.get(&order.id), Some(&0), "it was shown before it runs");
                         running.insert(order.id);
                     }
-                    Action::Save(messages) => saved.extend(messages),
-                    Action::Restart(messages) => saved = messages,
-                    Action::AskModel(request) => {
+                    TurnAction::Save(messages) => saved.extend(messages),
+                    TurnAction::Restart(messages) => saved = messages,
+                    TurnAction::AskModel(request) => {
                         assert_eq!(flaw(&request.messages), None);
                         assert_eq!(
                             request.messages.last().map(|message| message.role),
-                            Some(crate::message::Role::User)
+                            Some(crate::message::MessageRole::User)
                         );
                     }
-                    Action::Finish(_) => ends += 1,
+                    TurnAction::Finish(_) => ends += 1,
                     _ => {}
                 }
-                let kept = saved.iter().map(|message| Message::clone(message)).collect();
-                assert_eq!(flaw(&transcript::mend(kept)), None);
+                let kept = saved.iter().map(|message| ModelMessage::clone(message)).collect();
+                assert_eq!(flaw(&transcript_repair::mend(kept)), None);
             }
             ends
         };
@@ -522,8 +530,8 @@ proptest! {
             take(turn.step(stop()), &mut running);
         }
         for call in running.clone() {
-            let end = CallEnd::words(ToolStatus::Cancelled, "cancelled");
-            take(turn.step(Input::CallEnded { call, end }), &mut running);
+            let end = BackendResult::words(ToolCallStatus::Cancelled, "cancelled");
+            take(turn.step(TurnInput::CallEnded { call, end }), &mut running);
         }
         prop_assert_eq!(take(Vec::new(), &mut running), 1);
         prop_assert!(calls.values().all(|ends| *ends == 1), "{:?}", calls);

@@ -4,13 +4,13 @@ use futures_util::StreamExt;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use zero_session::model::ModelEvent;
-use zero_session::model::catalogue::Api;
+use zero_session::model::catalog::ModelApi;
 
 use crate::model_server::{
-    Answer, Pace, Provider, STREAM_HEAD, chunk, request, sse, stream_by_bytes,
+    FakeProvider, ReplyPace, STREAM_HEAD, ServerReply, chunk, request, sse, stream_by_bytes,
 };
 
-const CHAT: Api = Api::OpenAiChat;
+const CHAT: ModelApi = ModelApi::OpenAiChat;
 
 fn delta(delta: Value) -> String {
     json!({"choices": [{"index": 0, "delta": delta, "finish_reason": null}]}).to_string()
@@ -33,13 +33,14 @@ fn more(index: usize, arguments: &str) -> Value {
 }
 
 #[track_caller]
-fn check(said: &crate::model_server::Said, expected: &str) {
+fn check(said: &crate::model_server::ModelOutput, expected: &str) {
     assert_eq!(said.short(), expected);
 }
 
 #[tokio::test]
 async fn a_question_is_asked_as_the_api_wants_it() {
-    let provider = Provider::saying(&[delta(json!({"content": "hi"})), end("stop"), done()]).await;
+    let provider =
+        FakeProvider::saying(&[delta(json!({"content": "hi"})), end("stop"), done()]).await;
     check(&provider.ask(CHAT).await, "text hi | = hi | End");
     let requests = provider.requests();
     let (head, body) = requests[0].split_once("\r\n\r\n").unwrap();
@@ -73,7 +74,7 @@ async fn every_byte_may_come_alone() {
         json!({"choices": [], "usage": {"prompt_tokens": 5, "completion_tokens": 3}}).to_string(),
         done(),
     ];
-    let provider = Provider::start(vec![stream_by_bytes(&events)]).await;
+    let provider = FakeProvider::start(vec![stream_by_bytes(&events)]).await;
     let said = provider.ask(CHAT).await;
     check(
         &said,
@@ -100,7 +101,7 @@ async fn a_letter_that_is_cut_is_put_together() {
         [&whole[..cuts[0]], &whole[cuts[0]..cuts[1]], &whole[cuts[1]..cuts[2]], &whole[cuts[2]..]];
     let mut script = vec![[STREAM_HEAD.as_bytes(), &chunk(pieces[0])].concat()];
     script.extend(pieces[1..].iter().map(|piece| chunk(piece)));
-    let provider = Provider::start(vec![Answer::Pieces(script, Pace::Stepped)]).await;
+    let provider = FakeProvider::start(vec![ServerReply::Pieces(script, ReplyPace::Stepped)]).await;
     let mut stream = provider.model(CHAT).stream(request(), CancellationToken::new());
     for expected in ["ä", "🦀", "é"] {
         provider.go_on();
@@ -120,7 +121,7 @@ async fn calls_come_through_as_the_model_made_them() {
         end("tool_calls"),
         done(),
     ];
-    let provider = Provider::saying(&events).await;
+    let provider = FakeProvider::saying(&events).await;
     check(
         &provider.ask(CHAT).await,
         "tool a NoSuchTool | tool b Read | = a NoSuchTool{\"x\":1} | = b Read?{oops | ToolUse",
@@ -139,7 +140,7 @@ async fn a_hundred_calls_at_once_keep_their_order_and_arguments() {
         events.push(delta(json!({"tool_calls": [more(index, &format!(":{index}}}"))]})));
     }
     events.extend([end("tool_calls"), done()]);
-    let provider = Provider::saying(&events).await;
+    let provider = FakeProvider::saying(&events).await;
     let begun = (0..100).map(|index| format!("tool c{index} Read | "));
     let made = (0..100).map(|index| format!("= c{index} Read{{\"n\":{index}}} | "));
     let expected: String = begun.chain(made).chain(["ToolUse".to_owned()]).collect();
@@ -149,7 +150,8 @@ async fn a_hundred_calls_at_once_keep_their_order_and_arguments() {
 #[tokio::test]
 async fn an_error_in_mid_stream_ends_the_answer_and_is_not_retried() {
     let error = json!({"error": {"message": "The server had an error", "type": "server_error"}});
-    let provider = Provider::saying(&[delta(json!({"content": "I th"})), error.to_string()]).await;
+    let provider =
+        FakeProvider::saying(&[delta(json!({"content": "I th"})), error.to_string()]).await;
     check(
         &provider.ask(CHAT).await,
         "text I th | server: the provider reported an error: The server had an error",
@@ -160,7 +162,8 @@ async fn an_error_in_mid_stream_ends_the_answer_and_is_not_retried() {
 #[tokio::test]
 async fn a_content_filter_is_a_refusal() {
     let provider =
-        Provider::saying(&[delta(json!({"content": "Well"})), end("content_filter"), done()]).await;
+        FakeProvider::saying(&[delta(json!({"content": "Well"})), end("content_filter"), done()])
+            .await;
     check(
         &provider.ask(CHAT).await,
         "text Well | = Well | Refusal(\"the provider's content filter stopped the answer\")",
@@ -171,6 +174,6 @@ async fn a_content_filter_is_a_refusal() {
         "content-type: application/json\r\n",
         &body.to_string(),
     );
-    let provider = Provider::start(vec![refused]).await;
+    let provider = FakeProvider::start(vec![refused]).await;
     assert_eq!(provider.ask(CHAT).await.error().kind.word(), "refusal");
 }

@@ -6,17 +6,17 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
-use zero_session::model::catalogue::{Api, Key, ModelConfig, model_within};
+use zero_session::model::catalog::{ApiKey, ModelApi, ModelConfig, model_within};
 use zero_session::model::{
-    HttpLimits, ModelError, ModelErrorKind, ModelEvent, ModelRequest, RetryLimits,
+    ModelError, ModelErrorKind, ModelEvent, ModelHttpLimits, ModelRequest, RetryLimits,
 };
 
 use crate::model_server::{
-    Answer, KEY, Pace, Provider, STREAM_HEAD, Said, at_once, chunk, quick, request, response, said,
-    sse, stream,
+    FakeProvider, KEY, ModelOutput, ReplyPace, STREAM_HEAD, ServerReply, at_once, chunk, quick,
+    request, response, said, sse, stream,
 };
 
-const CHAT: Api = Api::OpenAiChat;
+const CHAT: ModelApi = ModelApi::OpenAiChat;
 const JSON: &str = "content-type: application/json\r\n";
 
 fn hi() -> String {
@@ -27,19 +27,19 @@ fn stop() -> String {
     r#"{"choices":[{"delta":{},"finish_reason":"stop"}]}"#.to_owned()
 }
 
-fn good() -> Answer {
+fn good() -> ServerReply {
     stream(&[hi(), stop(), "[DONE]".to_owned()])
 }
 
 /// A stream that begins with these events and breaks off.
-fn broken_after(events: &[String]) -> Answer {
+fn broken_after(events: &[String]) -> ServerReply {
     let bytes = [STREAM_HEAD.as_bytes(), &chunk(sse(events).as_bytes())].concat();
-    Answer::Pieces(vec![bytes], Pace::Free)
+    ServerReply::Pieces(vec![bytes], ReplyPace::Free)
 }
 
-async fn check(answers: Vec<Answer>, expected: &str) {
+async fn check(answers: Vec<ServerReply>, expected: &str) {
     let count = answers.len();
-    let provider = Provider::start(answers).await;
+    let provider = FakeProvider::start(answers).await;
     let said = provider.ask(CHAT).await;
     assert_eq!(said.short().replace(&provider.origin, "ORIGIN"), expected);
     assert!(provider.requests().len() <= count);
@@ -56,7 +56,7 @@ async fn what_passes_is_tried_again() {
         "retry server #1 | retry server #2 | text hi | = hi | End",
     )
     .await;
-    check(vec![Answer::Drop, good()], "retry network #1 | text hi | = hi | End").await;
+    check(vec![ServerReply::Drop, good()], "retry network #1 | text hi | = hi | End").await;
     // A head is not yet an answer, and neither is an event that says nothing.
     let nothing = r#"{"choices":[{"delta":{"role":"assistant","content":""}}]}"#.to_owned();
     check(vec![broken_after(&[nothing]), good()], "retry network #1 | text hi | = hi | End").await;
@@ -70,7 +70,7 @@ async fn what_passes_is_tried_again() {
 #[tokio::test]
 async fn the_provider_says_how_long_to_wait() {
     let slow_down = at_once("429 Too Many Requests", "retry-after-ms: 30\r\n", "");
-    let provider = Provider::start(vec![slow_down, good()]).await;
+    let provider = FakeProvider::start(vec![slow_down, good()]).await;
     let said = provider.ask(CHAT).await;
     let Some(ModelEvent::Retrying { after, error, .. }) = said.events.first() else { panic!() };
     assert_eq!((*after, error.retry_after), (Duration::from_millis(30), Some(*after)));
@@ -81,7 +81,7 @@ async fn the_provider_says_how_long_to_wait() {
 
 #[tokio::test]
 async fn what_was_shown_is_never_asked_for_again() {
-    let provider = Provider::start(vec![broken_after(&[hi()]), good()]).await;
+    let provider = FakeProvider::start(vec![broken_after(&[hi()]), good()]).await;
     let said = provider.ask(CHAT).await;
     assert_eq!((said.text().as_str(), said.error().kind), ("hi", ModelErrorKind::Network));
     assert!(said.error().message.contains("the connection broke in mid-answer"));
@@ -96,7 +96,7 @@ async fn what_was_shown_is_never_asked_for_again() {
     ]
     .concat();
     check(
-        vec![Answer::Pieces(vec![cut], Pace::Free)],
+        vec![ServerReply::Pieces(vec![cut], ReplyPace::Free)],
         "text hi | network: the connection broke in mid-answer; send the message again",
     )
     .await;
@@ -164,7 +164,7 @@ async fn a_stop_closes_the_connection_at_once() {
     let begun = [STREAM_HEAD.as_bytes(), &chunk(sse(&[hi()]).as_bytes())].concat();
     // In the middle of an answer; after the head; before the head.
     for (bytes, has_text) in [(begun, true), (STREAM_HEAD.into(), false), (Vec::new(), false)] {
-        let provider = Provider::start(vec![Answer::Hang(bytes)]).await;
+        let provider = FakeProvider::start(vec![ServerReply::Hang(bytes)]).await;
         let cancel = CancellationToken::new();
         let mut stream = provider.model(CHAT).stream(request(), cancel.clone());
         if has_text {
@@ -183,7 +183,7 @@ async fn a_stop_closes_the_connection_at_once() {
 
 #[tokio::test]
 async fn a_stop_before_the_question_asks_nobody() {
-    let provider = Provider::start(vec![good()]).await;
+    let provider = FakeProvider::start(vec![good()]).await;
     let cancel = CancellationToken::new();
     cancel.cancel();
     let mut stream = provider.model(CHAT).stream(request(), cancel);
@@ -212,8 +212,8 @@ async fn the_key_is_hidden_wherever_a_provider_repeats_it() {
         stream(&[in_text, stop()]),
     ];
     for answer in answers {
-        let provider = Provider::start(vec![answer]).await;
-        let Said { events, end } = provider.ask(CHAT).await;
+        let provider = FakeProvider::start(vec![answer]).await;
+        let ModelOutput { events, end } = provider.ask(CHAT).await;
         let shown = format!("{events:?} {end:?}");
         assert!(!shown.contains("sk-test"), "{shown}");
         assert!(shown.contains("[hidden]") || shown.contains("redirects to elsewhere"), "{shown}");
@@ -240,14 +240,14 @@ async fn a_redirect_is_not_followed() {
 
 #[tokio::test]
 async fn there_is_an_end_to_what_is_read() {
-    async fn refused(limits: HttpLimits, answer: Answer) -> String {
-        let provider = Provider::start(vec![answer, good()]).await;
+    async fn refused(limits: ModelHttpLimits, answer: ServerReply) -> String {
+        let provider = FakeProvider::start(vec![answer, good()]).await;
         let said = said(model_within(limits, provider.config(CHAT)).unwrap()).await;
         assert_eq!(provider.requests().len(), 1, "it was asked again");
         assert_eq!(said.error().kind, ModelErrorKind::Server);
         said.error().message.replace(&provider.origin, "ORIGIN")
     }
-    let limits = HttpLimits { event_bytes_max: 1000, answer_bytes_max: 5000, ..quick() };
+    let limits = ModelHttpLimits { event_bytes_max: 1000, answer_bytes_max: 5000, ..quick() };
     let giant = format!(r#"{{"choices":[{{"delta":{{"content":"{}"}}}}]}}"#, "x".repeat(2000));
     assert_eq!(
         refused(limits, stream(&[giant])).await,
@@ -260,10 +260,11 @@ async fn there_is_an_end_to_what_is_read() {
     );
     // A line without end, and a megabyte of error.
     let endless_line = [STREAM_HEAD.as_bytes(), &chunk(&vec![b'x'; 17 << 20])].concat();
-    let message = refused(quick(), Answer::Hang(endless_line.clone())).await;
+    let message = refused(quick(), ServerReply::Hang(endless_line.clone())).await;
     assert!(message.contains("more than 16777216 bytes"), "{message}");
     let long = response("400 Bad Request", "", &"x".repeat(1 << 20));
-    let provider = Provider::start(vec![Answer::Pieces(vec![long], Pace::Free)]).await;
+    let provider =
+        FakeProvider::start(vec![ServerReply::Pieces(vec![long], ReplyPace::Free)]).await;
     let error = provider.ask(CHAT).await.end.unwrap_err();
     assert!(error.message.len() < 1000, "{}", error.message.len());
 }
@@ -271,19 +272,28 @@ async fn there_is_an_end_to_what_is_read() {
 #[tokio::test]
 async fn a_silent_provider_is_given_up() {
     let short = Duration::from_millis(100);
-    let once = HttpLimits { retry: RetryLimits { attempts_max: 1, ..quick().retry }, ..quick() };
+    let once =
+        ModelHttpLimits { retry: RetryLimits { attempts_max: 1, ..quick().retry }, ..quick() };
     let begun = [STREAM_HEAD.as_bytes(), &chunk(sse(&[hi()]).as_bytes())].concat();
     let rows = [
         (
-            HttpLimits { head_time: short, ..once },
+            ModelHttpLimits { head_time: short, ..once },
             vec![],
             "began no answer within 0.1 s; tried 1 times",
         ),
-        (HttpLimits { idle_time: short, ..once }, begun.clone(), "said nothing more within 0.1 s"),
-        (HttpLimits { answer_time: short, ..once }, begun, "did not end its answer within 0.1 s"),
+        (
+            ModelHttpLimits { idle_time: short, ..once },
+            begun.clone(),
+            "said nothing more within 0.1 s",
+        ),
+        (
+            ModelHttpLimits { answer_time: short, ..once },
+            begun,
+            "did not end its answer within 0.1 s",
+        ),
     ];
     for (limits, bytes, expected) in rows {
-        let provider = Provider::start(vec![Answer::Hang(bytes)]).await;
+        let provider = FakeProvider::start(vec![ServerReply::Hang(bytes)]).await;
         let said = said(model_within(limits, provider.config(CHAT)).unwrap()).await;
         let origin = &provider.origin;
         assert_eq!(said.error().message, format!("`test/scripted`: {origin} {expected}"));
@@ -294,7 +304,7 @@ async fn a_silent_provider_is_given_up() {
 
 #[tokio::test]
 async fn a_key_is_never_sent_in_the_clear() {
-    let provider = Provider::start(vec![]).await;
+    let provider = FakeProvider::start(vec![]).await;
     // Nobody answers at these addresses: what is refused must be refused before anybody is asked.
     let config =
         ModelConfig { base_url: "http://192.0.2.1/v1".to_owned(), ..provider.config(CHAT) };
@@ -309,13 +319,15 @@ async fn a_key_is_never_sent_in_the_clear() {
 
 #[tokio::test]
 async fn a_key_that_cannot_be_used_is_an_error_that_does_not_show_it() {
-    let provider = Provider::start(vec![]).await;
+    let provider = FakeProvider::start(vec![]).await;
     let missing = || Err(ModelError::new(ModelErrorKind::Auth, "the file with the key is gone"));
     let config = ModelConfig { key: Some(Arc::new(missing)), ..provider.config(CHAT) };
     let error = said(model_within(quick(), config).unwrap()).await.end.unwrap_err();
     assert_eq!(error.message, "the file with the key is gone");
-    let broken =
-        ModelConfig { key: Some(Arc::new(|| Ok(Key::new("two\nlines")))), ..provider.config(CHAT) };
+    let broken = ModelConfig {
+        key: Some(Arc::new(|| Ok(ApiKey::new("two\nlines")))),
+        ..provider.config(CHAT)
+    };
     let error = said(model_within(quick(), broken).unwrap()).await.end.unwrap_err();
     assert_eq!(error.kind, ModelErrorKind::Auth);
     assert_eq!(
@@ -329,7 +341,7 @@ async fn a_server_that_is_not_there_is_asked_after() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let origin = format!("http://{}", listener.local_addr().unwrap());
     drop(listener);
-    let provider = Provider::start(vec![]).await;
+    let provider = FakeProvider::start(vec![]).await;
     let config = ModelConfig { base_url: origin.clone(), ..provider.config(CHAT) };
     let said = said(model_within(quick(), config).unwrap()).await;
     let error = said.error();
@@ -344,11 +356,11 @@ async fn a_server_that_is_not_there_is_asked_after() {
 
 #[tokio::test]
 async fn pictures_are_left_out_for_a_model_that_takes_none() {
-    let provider = Provider::start(vec![good(), good()]).await;
+    let provider = FakeProvider::start(vec![good(), good()]).await;
     let ask = |takes_images: bool| {
         let config = ModelConfig { takes_images: Some(takes_images), ..provider.config(CHAT) };
         let mut request = request();
-        let image = zero_session::message::Block::Image {
+        let image = zero_session::message::MessageBlock::Image {
             mime: "image/png".into(),
             data: "PICTURE".into(),
         };
@@ -369,7 +381,7 @@ async fn pictures_are_left_out_for_a_model_that_takes_none() {
 async fn what_it_cost_is_counted_and_what_may_be_written_is_bounded() {
     let usage = r#"{"choices":[],"usage":{"prompt_tokens":1000000,"completion_tokens":1000000}}"#;
     let answer = stream(&[hi(), stop(), usage.to_owned(), "[DONE]".to_owned()]);
-    let provider = Provider::start(vec![answer]).await;
+    let provider = FakeProvider::start(vec![answer]).await;
     let config = ModelConfig { id: "gpt-4.1".into(), ..provider.config(CHAT) };
     let model = model_within(quick(), config).unwrap();
     let request = ModelRequest { output_tokens_max: Some(u64::MAX), ..request() };

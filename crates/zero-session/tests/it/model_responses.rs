@@ -1,11 +1,11 @@
 //! The Responses API, spoken by a server that cuts its answers in the worst places.
 
 use serde_json::{Value, json};
-use zero_session::model::catalogue::Api;
+use zero_session::model::catalog::ModelApi;
 
-use crate::model_server::{Provider, Said, stream_by_bytes};
+use crate::model_server::{FakeProvider, ModelOutput, stream_by_bytes};
 
-const RESPONSES: Api = Api::OpenAiResponses;
+const RESPONSES: ModelApi = ModelApi::OpenAiResponses;
 
 fn text(delta: &str) -> String {
     json!({"type": "response.output_text.delta", "output_index": 0, "delta": delta}).to_string()
@@ -30,7 +30,7 @@ fn completed() -> String {
 }
 
 #[track_caller]
-fn check(said: &Said, expected: &str) {
+fn check(said: &ModelOutput, expected: &str) {
     assert_eq!(said.short(), expected);
 }
 
@@ -44,7 +44,7 @@ async fn every_byte_may_come_alone() {
         arguments(2, "th\":\"é\"}"),
         completed(),
     ];
-    let provider = Provider::start(vec![stream_by_bytes(&events)]).await;
+    let provider = FakeProvider::start(vec![stream_by_bytes(&events)]).await;
     let said = provider.ask(RESPONSES).await;
     check(
         &said,
@@ -62,7 +62,7 @@ async fn a_hundred_calls_at_once_keep_their_order_and_arguments() {
     events.extend((0..100).rev().map(|index| arguments(index, "{\"n\"")));
     events.extend((0..100).map(|index| arguments(index, &format!(":{index}}}"))));
     events.push(completed());
-    let provider = Provider::saying(&events).await;
+    let provider = FakeProvider::saying(&events).await;
     let begun = (0..100).map(|index| format!("tool c{index} Read | "));
     let made = (0..100).map(|index| format!("= c{index} Read{{\"n\":{index}}} | "));
     let expected: String = begun.chain(made).chain(["ToolUse".to_owned()]).collect();
@@ -80,7 +80,7 @@ async fn calls_come_through_as_the_model_made_them() {
         arguments(1, "{oops"),
         completed(),
     ];
-    let provider = Provider::saying(&events).await;
+    let provider = FakeProvider::saying(&events).await;
     check(
         &provider.ask(RESPONSES).await,
         "tool a NoSuchTool | tool c1 Read | = a NoSuchTool{} | = c1 Read?{oops | ToolUse",
@@ -90,7 +90,7 @@ async fn calls_come_through_as_the_model_made_them() {
 #[tokio::test]
 async fn an_answer_that_does_not_end_well_says_how() {
     async fn ends(events: &[String], expected: &str) {
-        let provider = Provider::saying(events).await;
+        let provider = FakeProvider::saying(events).await;
         check(&provider.ask(RESPONSES).await, expected);
         assert_eq!(provider.requests().len(), 1);
     }
@@ -124,6 +124,6 @@ async fn a_failure_before_the_first_word_is_tried_again() {
         crate::model_server::stream(&[failed.to_string()]),
         crate::model_server::stream(&[text("hi"), completed()]),
     ];
-    let provider = Provider::start(answers).await;
+    let provider = FakeProvider::start(answers).await;
     check(&provider.ask(RESPONSES).await, "retry server #1 | text hi | = hi | End");
 }

@@ -8,10 +8,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
-use zero_session::message::{Block, Message, ToolInput};
-use zero_session::model::catalogue::{Api, Key, ModelConfig, model_within};
+use zero_session::message::{MessageBlock, ModelMessage, ToolInput};
+use zero_session::model::catalog::{ApiKey, ModelApi, ModelConfig, model_within};
 use zero_session::model::{
-    HttpLimits, Model, ModelError, ModelEvent, ModelRequest, Reply, RetryLimits,
+    ModelClient, ModelError, ModelEvent, ModelHttpLimits, ModelReply, ModelRequest, RetryLimits,
 };
 
 /// The key that is sent to it.
@@ -22,10 +22,10 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What it does with one connection, after it has read the request.
 #[derive(Clone)]
-pub(crate) enum Answer {
-    /// Writes these pieces and hangs up. Each piece but the first waits for [`Provider::go_on`] where
+pub(crate) enum ServerReply {
+    /// Writes these pieces and hangs up. Each piece but the first waits for [`FakeProvider::go_on`] where
     /// the pace says so.
-    Pieces(Vec<Vec<u8>>, Pace),
+    Pieces(Vec<Vec<u8>>, ReplyPace),
     /// Writes this, and waits until the other side hangs up.
     Hang(Vec<u8>),
     /// Hangs up without a word.
@@ -34,7 +34,7 @@ pub(crate) enum Answer {
 
 /// When the next piece is written.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Pace {
+pub(crate) enum ReplyPace {
     /// At once.
     Free,
     /// When the test says so: the other side has then read all that came before.
@@ -42,7 +42,7 @@ pub(crate) enum Pace {
 }
 
 /// The provider.
-pub(crate) struct Provider {
+pub(crate) struct FakeProvider {
     /// Where it is.
     pub(crate) origin: String,
     requests: Arc<Mutex<Vec<String>>>,
@@ -52,9 +52,9 @@ pub(crate) struct Provider {
     stop: CancellationToken,
 }
 
-impl Provider {
+impl FakeProvider {
     /// Answers the first connection with the first answer, and so on; then no more.
-    pub(crate) async fn start(answers: Vec<Answer>) -> Self {
+    pub(crate) async fn start(answers: Vec<ServerReply>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let provider = Self {
             origin: format!("http://{}", listener.local_addr().unwrap()),
@@ -64,7 +64,7 @@ impl Provider {
             hung_up: CancellationToken::new(),
             stop: CancellationToken::new(),
         };
-        let connections = Connections {
+        let connections = FakeConnections {
             requests: provider.requests.clone(),
             steps: provider.steps.clone(),
             was_asked: provider.was_asked.clone(),
@@ -113,13 +113,13 @@ impl Provider {
     }
 
     /// How its model is reached.
-    pub(crate) fn config(&self, api: Api) -> ModelConfig {
+    pub(crate) fn config(&self, api: ModelApi) -> ModelConfig {
         ModelConfig {
             name: "test/scripted".to_owned(),
             id: "scripted".to_owned(),
             api,
             base_url: format!("{}/v1", self.origin),
-            key: Some(Arc::new(|| Ok(Key::new(KEY)))),
+            key: Some(Arc::new(|| Ok(ApiKey::new(KEY)))),
             headers: vec![("x-title".to_owned(), "zero".to_owned())],
             context_window: None,
             output_tokens_max: None,
@@ -129,32 +129,32 @@ impl Provider {
     }
 
     /// Its model, with short pauses.
-    pub(crate) fn model(&self, api: Api) -> Arc<dyn Model> {
+    pub(crate) fn model(&self, api: ModelApi) -> Arc<dyn ModelClient> {
         model_within(quick(), self.config(api)).unwrap()
     }
 
     /// Asks it, and gives all it says.
-    pub(crate) async fn ask(&self, api: Api) -> Said {
+    pub(crate) async fn ask(&self, api: ModelApi) -> ModelOutput {
         said(self.model(api)).await
     }
 }
 
-impl Drop for Provider {
+impl Drop for FakeProvider {
     fn drop(&mut self) {
         self.stop.cancel();
     }
 }
 
-struct Connections {
+struct FakeConnections {
     requests: Arc<Mutex<Vec<String>>>,
     steps: Arc<Semaphore>,
     was_asked: CancellationToken,
     hung_up: CancellationToken,
 }
 
-impl Connections {
-    async fn serve(&self, mut stream: TcpStream, answer: Answer) {
-        if matches!(answer, Answer::Drop) {
+impl FakeConnections {
+    async fn serve(&self, mut stream: TcpStream, answer: ServerReply) {
+        if matches!(answer, ServerReply::Drop) {
             return;
         }
         let Some(request) = read_request(&mut stream).await else {
@@ -164,10 +164,10 @@ impl Connections {
         self.requests.lock().unwrap().push(request);
         self.was_asked.cancel();
         match answer {
-            Answer::Drop => {}
-            Answer::Pieces(pieces, pace) => {
+            ServerReply::Drop => {}
+            ServerReply::Pieces(pieces, pace) => {
                 for (place, piece) in pieces.iter().enumerate() {
-                    if pace == Pace::Stepped && place > 0 {
+                    if pace == ReplyPace::Stepped && place > 0 {
                         self.steps.acquire().await.unwrap().forget();
                     }
                     // The other side may have heard enough.
@@ -176,7 +176,7 @@ impl Connections {
                     }
                 }
             }
-            Answer::Hang(bytes) => {
+            ServerReply::Hang(bytes) => {
                 // The other side may hang up before it has read everything.
                 if stream.write_all(&bytes).await.is_ok() {
                     while let Ok(1..) = stream.read(&mut [0; 1024]).await {}
@@ -213,8 +213,8 @@ pub(crate) fn response(status: &str, headers: &str, body: &str) -> Vec<u8> {
 }
 
 /// The same, written at once.
-pub(crate) fn at_once(status: &str, headers: &str, body: &str) -> Answer {
-    Answer::Pieces(vec![response(status, headers, body)], Pace::Free)
+pub(crate) fn at_once(status: &str, headers: &str, body: &str) -> ServerReply {
+    ServerReply::Pieces(vec![response(status, headers, body)], ReplyPace::Free)
 }
 
 /// The head of a stream that ends with the connection or a last chunk.
@@ -231,40 +231,40 @@ pub(crate) fn sse(events: &[String]) -> String {
 }
 
 /// A whole stream of these events.
-pub(crate) fn stream(events: &[String]) -> Answer {
+pub(crate) fn stream(events: &[String]) -> ServerReply {
     let body = chunk(sse(events).as_bytes());
-    Answer::Pieces(vec![STREAM_HEAD.into(), body, b"0\r\n\r\n".to_vec()], Pace::Free)
+    ServerReply::Pieces(vec![STREAM_HEAD.into(), body, b"0\r\n\r\n".to_vec()], ReplyPace::Free)
 }
 
 /// A whole stream of these events, of which each byte comes alone.
-pub(crate) fn stream_by_bytes(events: &[String]) -> Answer {
+pub(crate) fn stream_by_bytes(events: &[String]) -> ServerReply {
     let mut pieces = vec![STREAM_HEAD.into()];
     pieces.extend(sse(events).as_bytes().iter().map(|byte| chunk(&[*byte])));
     pieces.push(b"0\r\n\r\n".to_vec());
-    Answer::Pieces(pieces, Pace::Free)
+    ServerReply::Pieces(pieces, ReplyPace::Free)
 }
 
 /// The usual bounds, with pauses that nobody notices.
-pub(crate) fn quick() -> HttpLimits {
-    HttpLimits {
+pub(crate) fn quick() -> ModelHttpLimits {
+    ModelHttpLimits {
         retry: RetryLimits { pause_first: Duration::from_millis(1), ..RetryLimits::default() },
-        ..HttpLimits::default()
+        ..ModelHttpLimits::default()
     }
 }
 
 /// A request with one word in it.
 pub(crate) fn request() -> ModelRequest {
-    ModelRequest { messages: vec![Message::user("hello").into()], ..ModelRequest::default() }
+    ModelRequest { messages: vec![ModelMessage::user("hello").into()], ..ModelRequest::default() }
 }
 
 /// All that a model said.
-pub(crate) struct Said {
+pub(crate) struct ModelOutput {
     pub(crate) events: Vec<ModelEvent>,
-    pub(crate) end: Result<Reply, ModelError>,
+    pub(crate) end: Result<ModelReply, ModelError>,
 }
 
 /// Asks a model, and gives all it says.
-pub(crate) async fn said(model: Arc<dyn Model>) -> Said {
+pub(crate) async fn said(model: Arc<dyn ModelClient>) -> ModelOutput {
     let mut stream = model.stream(request(), CancellationToken::new());
     let mut events = Vec::new();
     loop {
@@ -272,18 +272,18 @@ pub(crate) async fn said(model: Arc<dyn Model>) -> Said {
         match next.expect("the model says nothing").expect("a stream ends with its end") {
             Ok(ModelEvent::Done(reply)) => {
                 assert!(stream.next().await.is_none());
-                return Said { events, end: Ok(reply) };
+                return ModelOutput { events, end: Ok(reply) };
             }
             Ok(event) => events.push(event),
             Err(error) => {
                 assert!(stream.next().await.is_none());
-                return Said { events, end: Err(error) };
+                return ModelOutput { events, end: Err(error) };
             }
         }
     }
 }
 
-impl Said {
+impl ModelOutput {
     /// The words that were streamed.
     pub(crate) fn text(&self) -> String {
         let texts = self.events.iter().filter_map(|event| match event {
@@ -325,16 +325,18 @@ fn event_line(event: &ModelEvent) -> String {
     }
 }
 
-fn block_line(block: &Block) -> String {
+fn block_line(block: &MessageBlock) -> String {
     match block {
-        Block::Text { text } => format!("= {text}"),
-        Block::Thinking { text, .. } => format!("= ({text})"),
-        Block::ToolUse { id, name, input: ToolInput::Json(input), .. } => {
+        MessageBlock::Text { text } => format!("= {text}"),
+        MessageBlock::Thinking { text, .. } => format!("= ({text})"),
+        MessageBlock::ToolUse { id, name, input: ToolInput::Json(input), .. } => {
             format!("= {id} {name}{input}")
         }
-        Block::ToolUse { id, name, input: ToolInput::Unreadable { unreadable, .. }, .. } => {
+        MessageBlock::ToolUse {
+            id, name, input: ToolInput::Unreadable { unreadable, .. }, ..
+        } => {
             format!("= {id} {name}?{unreadable}")
         }
-        Block::Image { .. } | Block::ToolResult { .. } => format!("{block:?}"),
+        MessageBlock::Image { .. } | MessageBlock::ToolResult { .. } => format!("{block:?}"),
     }
 }

@@ -9,12 +9,12 @@ use rusqlite::Connection;
 use tempfile::TempDir;
 use tokio::task::JoinSet;
 use zero_core::RunId;
-use zero_session::event::{RunEnd, Usage, What};
+use zero_session::event::{EventKind, RunOutcome, TokenUsage};
 use zero_session::key::SessionKey;
 use zero_session::sqlite_store::SqliteStore;
 use zero_session::store::{
-    Begun, Most, NewEvent, NewRun, NewSession, SessionRecord, Store, StoreError, ToolHostPlace,
-    conformance,
+    BeginRunOutcome, LedgerReadLimit, NewEvent, NewRun, NewSession, SessionRecord, Store,
+    StoreError, ToolHostLocation, conformance,
 };
 
 /// The one session of a test.
@@ -27,13 +27,13 @@ pub(crate) async fn session(store: &dyn Store) -> SessionRecord {
         mode: None,
         owner: "local".to_owned(),
         owned_max: 1,
-        tool_host: ToolHostPlace::Gateway,
+        tool_host: ToolHostLocation::Gateway,
     };
     store.create(session).await.unwrap()
 }
 
 pub(crate) fn says(text: impl Into<String>) -> NewEvent {
-    NewEvent { run: None, time_ms: 1, what: What::Text { text: text.into() } }
+    NewEvent { run: None, time_ms: 1, what: EventKind::Text { text: text.into() } }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -59,7 +59,7 @@ async fn what_was_kept_is_there_when_it_is_opened_again() {
     assert_eq!(names(temp.path()), ["sessions.db"], "closed, with nothing beside it");
     let store = SqliteStore::open(&path).unwrap();
     assert_eq!(session(&store).await, made);
-    assert_eq!(store.events(&made.id, 0, Most::entries(9)).await.unwrap(), events);
+    assert_eq!(store.events(&made.id, 0, LedgerReadLimit::entries(9)).await.unwrap(), events);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -93,7 +93,7 @@ async fn several_may_have_it_open() {
                 let events = store.append(&id, vec![says(n.to_string())]).await.unwrap();
                 seqs.extend(events.iter().map(|event| event.seq));
             }
-            (matches!(begun, Begun::Now(_)), seqs)
+            (matches!(begun, BeginRunOutcome::Now(_)), seqs)
         });
     }
     let done = tasks.join_all().await;
@@ -171,7 +171,7 @@ async fn a_file_of_the_first_version_is_measured_when_it_is_opened() {
     let store = SqliteStore::open(&path).unwrap();
     let made = session(&store).await;
     store.append(&made.id, vec![says("größer"), says("x".repeat(5000))]).await.unwrap();
-    let said = zero_session::message::Message::user("ü".repeat(100));
+    let said = zero_session::message::ModelMessage::user("ü".repeat(100));
     store.add_messages(&made.id, vec![said.into()]).await.unwrap();
     let size = store.size(&made.id).await.unwrap();
     assert!(size > 5200, "{size}");
@@ -260,7 +260,10 @@ async fn damage_that_shows_later_is_told_and_nothing_is_removed() {
         "{error}"
     );
     let run = RunId::new("r").unwrap();
-    let error = store.end_run(&run, RunEnd::Completed, Usage::default(), vec![]).await.unwrap_err();
+    let error = store
+        .end_run(&run, RunOutcome::Completed, TokenUsage::default(), vec![])
+        .await
+        .unwrap_err();
     assert!(error.to_string().contains("move it away together with"), "{error}");
     drop(store);
     assert_eq!(std::fs::read(&path).unwrap(), bytes);

@@ -11,9 +11,9 @@ use std::time::Duration;
 use rusqlite::Connection;
 use tokio::task::JoinSet;
 use zero_core::{RunId, SessionId};
-use zero_session::event::{RunEnd, Usage, What};
+use zero_session::event::{EventKind, RunOutcome, TokenUsage};
 use zero_session::sqlite_store::SqliteStore;
-use zero_session::store::{Begun, Most, NewRun, Store};
+use zero_session::store::{BeginRunOutcome, LedgerReadLimit, NewRun, Store};
 
 use crate::store::{says, session};
 
@@ -33,12 +33,12 @@ async fn kill_dash_nine_loses_nothing_that_was_acknowledged() {
     let temp = tempfile::tempdir().unwrap();
     let path = temp.path().join("sessions.db");
     let mut random = fastrand::Rng::with_seed(7);
-    let mut sum = Sum::default();
+    let mut sum = CrashTotals::default();
     let mut seen = 0;
     for kill in 0..KILLS {
         // Every second one dies while somebody else has the file open.
         let beside = (kill % 2 == 0).then(|| SqliteStore::open(&path).unwrap());
-        let mut writer = Writer::start(&path);
+        let mut writer = CrashWriterProcess::start(&path);
         writer.wait_until_told(TOLD_MIN);
         std::thread::sleep(Duration::from_micros(random.u64(..30_000)));
         if let Some(beside) = &beside {
@@ -57,22 +57,22 @@ async fn kill_dash_nine_loses_nothing_that_was_acknowledged() {
 }
 
 #[derive(Debug, Default)]
-struct Sum {
+struct CrashTotals {
     acknowledged: usize,
     unsettled: usize,
 }
 
 /// Checks what is there after a number against what the writer was told; gives the last number.
-async fn check(store: &SqliteStore, said: &[String], after: u64, sum: &mut Sum) -> u64 {
+async fn check(store: &SqliteStore, said: &[String], after: u64, sum: &mut CrashTotals) -> u64 {
     let id = session(store).await.id;
-    let events = store.events(&id, after, Most::entries(usize::MAX)).await.unwrap();
+    let events = store.events(&id, after, LedgerReadLimit::entries(usize::MAX)).await.unwrap();
     let last = store.last_seq(&id).await.unwrap();
     let seqs: Vec<u64> = events.iter().map(|event| event.seq).collect();
     assert_eq!(seqs, (after + 1..=last).collect::<Vec<_>>(), "no gap");
     let texts: HashMap<u64, &str> = events
         .iter()
         .map(|event| match &event.what {
-            What::Text { text } => (event.seq, text.as_str()),
+            EventKind::Text { text } => (event.seq, text.as_str()),
             other => panic!("nobody wrote {other:?}"),
         })
         .collect();
@@ -100,7 +100,12 @@ async fn check(store: &SqliteStore, said: &[String], after: u64, sum: &mut Sum) 
     // What a start does.
     for run in &unsettled {
         let text = format!("{} ends", run.id);
-        let end = store.end_run(&run.id, RunEnd::Interrupted, Usage::default(), vec![says(text)]);
+        let end = store.end_run(
+            &run.id,
+            RunOutcome::Interrupted,
+            TokenUsage::default(),
+            vec![says(text)],
+        );
         assert!(end.await.unwrap().is_some());
     }
     assert_eq!(store.unsettled_runs(None).await.unwrap(), []);
@@ -118,14 +123,14 @@ fn check_file(path: &Path) {
 }
 
 /// The process that writes, and what it says.
-struct Writer {
+struct CrashWriterProcess {
     child: Child,
     /// How many lines it has said.
     told: mpsc::Receiver<()>,
     said: Option<std::thread::JoinHandle<Vec<String>>>,
 }
 
-impl Writer {
+impl CrashWriterProcess {
     /// Starts it and waits until it writes.
     fn start(path: &Path) -> Self {
         let mut child = Command::new(std::env::current_exe().unwrap())
@@ -196,7 +201,7 @@ async fn write_until_killed(path: &Path) {
 async fn write_run(store: &dyn Store, session: &SessionId, name: &str) {
     let tell = |events: Vec<zero_session::event::Event>| {
         for event in events {
-            let What::Text { text } = event.what else { unreachable!() };
+            let EventKind::Text { text } = event.what else { unreachable!() };
             println!("{} {text}", event.seq);
         }
     };
@@ -208,13 +213,14 @@ async fn write_run(store: &dyn Store, session: &SessionId, name: &str) {
         first: vec![says(format!("{name} begins"))],
     };
     let id = run.id.clone();
-    let Begun::Now(first) = store.begin_run(run).await.unwrap() else { unreachable!() };
+    let BeginRunOutcome::Now(first) = store.begin_run(run).await.unwrap() else { unreachable!() };
     tell(first);
     for n in 0..5 {
         let entries = (0..n).map(|m| says(format!("{name} {n}.{m}"))).collect();
         tell(store.append(session, entries).await.unwrap());
     }
     let last = vec![says(format!("{name} ends"))];
-    let ended = store.end_run(&id, RunEnd::Completed, Usage::default(), last).await.unwrap();
+    let ended =
+        store.end_run(&id, RunOutcome::Completed, TokenUsage::default(), last).await.unwrap();
     tell(ended.unwrap());
 }

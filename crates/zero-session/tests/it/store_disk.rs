@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use zero_session::sqlite_store::SqliteStore;
-use zero_session::store::{Most, Store, StoreError};
+use zero_session::store::{LedgerReadLimit, Store, StoreError};
 
 use crate::store::{says, session};
 
@@ -69,7 +69,7 @@ async fn a_full_disk_is_said_and_forgotten_when_there_is_room() {
         };
         assert!(why.contains("there is no room for `"), "{why}");
         assert_eq!(
-            store.events(&id, 0, Most::entries(99)).await.unwrap().len() as u64,
+            store.events(&id, 0, LedgerReadLimit::entries(99)).await.unwrap().len() as u64,
             round,
             "all or none"
         );

@@ -10,22 +10,22 @@ use zero_runtime::tool::BoxFuture;
 use zero_runtime::{Elicitation, Elicitor};
 
 use super::*;
-use crate::testing::TestHost;
+use crate::test_host::TestHost;
 
 /// Answers as it was told, and remembers what it was asked.
-struct Person {
+struct ScriptedUser {
     answer: Option<ElicitationAnswer>,
     asked: Mutex<Vec<Elicitation>>,
     heard: Notify,
 }
 
-impl Person {
+impl ScriptedUser {
     fn who_says(answer: Option<ElicitationAnswer>) -> Arc<Self> {
         Arc::new(Self { answer, asked: Mutex::default(), heard: Notify::new() })
     }
 }
 
-impl Elicitor for Person {
+impl Elicitor for ScriptedUser {
     fn elicit<'a>(&'a self, elicitation: &'a Elicitation) -> BoxFuture<'a, ElicitationAnswer> {
         self.asked.lock().unwrap().push(elicitation.clone());
         self.heard.notify_one();
@@ -55,8 +55,8 @@ fn accept(values: Value) -> Option<ElicitationAnswer> {
 
 /// What becomes of two questions, the second with several answers: the answers, or the reason.
 #[track_caller]
-fn check(answer: Option<ElicitationAnswer>, expected: Result<Value, Reason>) {
-    let host = TestHost::new().with_elicitor(Person::who_says(answer));
+fn check(answer: Option<ElicitationAnswer>, expected: Result<Value, ErrorReason>) {
+    let host = TestHost::new().with_elicitor(ScriptedUser::who_says(answer));
     let input = json!({"questions": [question("Which?", false), question("Any?", true)]});
     let report = host.wait(host.call("AskUserQuestion", input));
     match (report.outcome, expected) {
@@ -92,7 +92,7 @@ fn answers_are_what_the_person_chose_or_wrote() {
 #[test]
 fn who_wants_their_own_words_where_no_text_can_be_written_is_asked_in_plain_text() {
     let values = accept(json!({"q1": "other", "q2": ["Redis", "other"], "q2_other": " "}));
-    let host = TestHost::new().with_elicitor(Person::who_says(values));
+    let host = TestHost::new().with_elicitor(ScriptedUser::who_says(values));
     let input = json!({"questions": [question("Which?", false), question("Any?", true)]});
     assert_eq!(
         host.ok("AskUserQuestion", input.clone()).structured,
@@ -110,31 +110,31 @@ fn who_wants_their_own_words_where_no_text_can_be_written_is_asked_in_plain_text
 
 #[test]
 fn no_answer_is_never_one() {
-    check(accept(json!({})), Err(Reason::Rejected));
-    check(accept(json!({"q1_other": "  ", "q2": []})), Err(Reason::Rejected));
-    check(Some(ElicitationAnswer::Decline), Err(Reason::Rejected));
-    check(Some(ElicitationAnswer::Cancel), Err(Reason::NoApprover));
-    check(accept(json!({"q1": "Oracle"})), Err(Reason::RemoteFailure));
-    check(accept(json!({"q2": ["Oracle"]})), Err(Reason::RemoteFailure));
+    check(accept(json!({})), Err(ErrorReason::Rejected));
+    check(accept(json!({"q1_other": "  ", "q2": []})), Err(ErrorReason::Rejected));
+    check(Some(ElicitationAnswer::Decline), Err(ErrorReason::Rejected));
+    check(Some(ElicitationAnswer::Cancel), Err(ErrorReason::NoApprover));
+    check(accept(json!({"q1": "Oracle"})), Err(ErrorReason::RemoteFailure));
+    check(accept(json!({"q2": ["Oracle"]})), Err(ErrorReason::RemoteFailure));
 }
 
 #[test]
 fn where_nobody_is_the_model_is_told() {
     let error =
         TestHost::new().err("AskUserQuestion", json!({"questions": [question("Which?", false)]}));
-    assert_eq!(error.reason(), Some(Reason::NoApprover));
+    assert_eq!(error.reason(), Some(ErrorReason::NoApprover));
     assert!(error.message.starts_with("nobody is here who could be asked"), "{error}");
 }
 
 #[test]
 fn the_person_sees_all_of_it() {
-    let person = Person::who_says(accept(json!({"q1": "Redis"})));
+    let person = ScriptedUser::who_says(accept(json!({"q1": "Redis"})));
     let host = TestHost::new().with_elicitor(Arc::clone(&person) as Arc<dyn Elicitor>);
     host.ok("AskUserQuestion", json!({"questions": [question("Which?", false)]}));
     let asked = person.asked.lock().unwrap();
     let Elicitation { origin, call, message, wanted } = &asked[0];
     assert_eq!((origin.as_str(), message.as_str(), call.is_some()), ("the agent", "Which?", true));
-    let Wanted::Form(schema) = wanted else { panic!("{wanted:?}") };
+    let ElicitationMode::Form(schema) = wanted else { panic!("{wanted:?}") };
     assert_eq!(
         schema["properties"]["q1"],
         json!({
@@ -152,9 +152,9 @@ fn the_person_sees_all_of_it() {
 
 #[test]
 fn a_person_may_think_longer_than_a_tool_may_run_and_the_call_can_be_stopped() {
-    let person = Person::who_says(None);
+    let person = ScriptedUser::who_says(None);
     let host = TestHost::new().with_elicitor(Arc::clone(&person) as Arc<dyn Elicitor>);
-    let tool = AskUserQuestion::default();
+    let tool = AskUserQuestionTool::default();
     let plan = tool
         .plan(
             serde_json::from_value(json!({"questions": [question("Which?", false)]})).unwrap(),
@@ -173,12 +173,12 @@ fn a_person_may_think_longer_than_a_tool_may_run_and_the_call_can_be_stopped() {
         };
         tokio::join!(call, stopped).0
     });
-    assert_eq!(report.outcome.unwrap_err().reason(), Some(Reason::Cancelled));
+    assert_eq!(report.outcome.unwrap_err().reason(), Some(ErrorReason::Cancelled));
 }
 
 #[test]
 fn only_so_many_wait_at_a_time() {
-    let person = Person::who_says(None);
+    let person = ScriptedUser::who_says(None);
     let host = TestHost::new().with_elicitor(Arc::clone(&person) as Arc<dyn Elicitor>);
     let input = || json!({"questions": [question("Which?", false)]});
     let stop = CancellationToken::new();
@@ -199,13 +199,13 @@ fn only_so_many_wait_at_a_time() {
         })
         .await;
         for error in refused {
-            assert_eq!(error.reason(), Some(Reason::QueueFull), "{error}");
+            assert_eq!(error.reason(), Some(ErrorReason::QueueFull), "{error}");
             assert!(error.message.contains("wait for their answers"), "{error}");
         }
         assert_eq!(person.asked.lock().unwrap().len(), OPEN_MAX);
         stop.cancel();
         for call in calls {
-            assert_eq!(call.await.outcome.unwrap_err().reason(), Some(Reason::Cancelled));
+            assert_eq!(call.await.outcome.unwrap_err().reason(), Some(ErrorReason::Cancelled));
         }
         // Those that are over leave room.
         let stop = CancellationToken::new();
@@ -217,7 +217,7 @@ fn only_so_many_wait_at_a_time() {
             stop.cancel();
         };
         let (report, ()) = tokio::join!(call, stopped);
-        assert_eq!(report.outcome.unwrap_err().reason(), Some(Reason::Cancelled));
+        assert_eq!(report.outcome.unwrap_err().reason(), Some(ErrorReason::Cancelled));
     });
 }
 

@@ -5,15 +5,15 @@
 //! line endings, white space at line ends, typographic punctuation. Nothing else is guessed. Lines
 //! that are the same in the old and the new text stay as they are in the file, to the byte.
 
-use super::find::find;
-use super::rewrite::{Endings, Rewrite};
+use super::line_rewrite::{LineEndingFinder, LineRewrite};
+use super::text_match::find;
 
 /// Most places listed when a text is there more than once.
 pub(super) const PLACES_MAX: usize = 20;
 
 /// One edit.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum EditOp {
+pub enum EditOperation {
     /// Puts `new` where `old` is.
     Replace {
         /// The text to find.
@@ -34,7 +34,7 @@ pub enum EditOp {
 
 /// What was forgiven to find a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Tolerance {
+pub enum MatchTolerance {
     /// Nothing: it matched to the letter.
     Exact,
     /// `\r\n` and `\n` are the same.
@@ -45,7 +45,7 @@ pub enum Tolerance {
     Punctuation,
 }
 
-impl Tolerance {
+impl MatchTolerance {
     pub(super) const LADDER: [Self; 4] =
         [Self::Exact, Self::LineEndings, Self::TrailingSpace, Self::Punctuation];
 
@@ -64,18 +64,18 @@ impl Tolerance {
 
 /// What became of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Edited {
+pub struct EditResult {
     /// The text after all edits.
     pub text: Vec<u8>,
     /// Places replaced or inserted at.
     pub replacements: u64,
     /// The most that was forgiven.
-    pub tolerance: Tolerance,
+    pub tolerance: MatchTolerance,
 }
 
 /// Why an edit cannot be made. Lines are counted from 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum EditProblem {
+pub enum EditApplyError {
     /// The text to replace is empty.
     EmptyOld,
     /// The replacement is what it replaces.
@@ -100,13 +100,14 @@ pub enum EditProblem {
 
 /// Makes all edits in order, each on the result of the one before; or none, naming the one (from 0)
 /// that cannot be made.
-pub fn apply(text: &[u8], edits: &[EditOp]) -> Result<Edited, (usize, EditProblem)> {
-    let mut edited = Edited { text: text.to_vec(), replacements: 0, tolerance: Tolerance::Exact };
+pub fn apply(text: &[u8], edits: &[EditOperation]) -> Result<EditResult, (usize, EditApplyError)> {
+    let mut edited =
+        EditResult { text: text.to_vec(), replacements: 0, tolerance: MatchTolerance::Exact };
     for (index, edit) in edits.iter().enumerate() {
         let (text, count, tolerance) = match edit {
-            EditOp::Replace { old, new, all } => replace(&edited.text, old, new, *all),
-            EditOp::Insert { line, text } => {
-                insert(&edited.text, *line, text).map(|text| (text, 1, Tolerance::Exact))
+            EditOperation::Replace { old, new, all } => replace(&edited.text, old, new, *all),
+            EditOperation::Insert { line, text } => {
+                insert(&edited.text, *line, text).map(|text| (text, 1, MatchTolerance::Exact))
             }
         }
         .map_err(|problem| (index, problem))?;
@@ -122,22 +123,22 @@ fn replace(
     old: &str,
     new: &str,
     all: bool,
-) -> Result<(Vec<u8>, u64, Tolerance), EditProblem> {
+) -> Result<(Vec<u8>, u64, MatchTolerance), EditApplyError> {
     if old.is_empty() {
-        return Err(EditProblem::EmptyOld);
+        return Err(EditApplyError::EmptyOld);
     }
     if old == new {
-        return Err(EditProblem::SameText);
+        return Err(EditApplyError::SameText);
     }
-    let (places, tolerance) = find(text, old).ok_or(EditProblem::NoMatch)?;
+    let (places, tolerance) = find(text, old).ok_or(EditApplyError::NoMatch)?;
     if places.len() > 1 && !all {
         let listed = places.iter().take(PLACES_MAX);
         let mut lines: Vec<usize> = listed.map(|place| line_of(text, place.start)).collect();
         lines.dedup();
-        return Err(EditProblem::Ambiguous { lines, count: places.len() });
+        return Err(EditApplyError::Ambiguous { lines, count: places.len() });
     }
-    let rewrite = Rewrite::new(old, new, tolerance);
-    let mut endings = Endings::new(text);
+    let rewrite = LineRewrite::new(old, new, tolerance);
+    let mut endings = LineEndingFinder::new(text);
     let mut result = Vec::with_capacity(text.len() + new.len());
     let (mut end, mut count) = (0, 0);
     for place in &places {
@@ -153,17 +154,17 @@ fn replace(
     Ok((result, count, tolerance))
 }
 
-fn insert(text: &[u8], line: u64, new: &str) -> Result<Vec<u8>, EditProblem> {
+fn insert(text: &[u8], line: u64, new: &str) -> Result<Vec<u8>, EditApplyError> {
     let starts = || std::iter::once(0).chain(memchr::memchr_iter(b'\n', text).map(|at| at + 1));
     let ends_open = text.last().is_some_and(|byte| *byte != b'\n');
     // A text that ends its last line has one more start than it has lines: the place to append.
     let highest = starts().count() as u64 + u64::from(ends_open);
     let index = line.checked_sub(1).filter(|_| line <= highest);
     let Some(index) = index.and_then(|index| usize::try_from(index).ok()) else {
-        return Err(EditProblem::NoSuchLine { line, highest });
+        return Err(EditApplyError::NoSuchLine { line, highest });
     };
     let at = starts().nth(index).unwrap_or(text.len());
-    let ending = Endings::new(text).around(&(at..at));
+    let ending = LineEndingFinder::new(text).around(&(at..at));
     let mut new = new.replace("\r\n", "\n").replace('\n', ending).into_bytes();
     if at == text.len() && ends_open {
         new.splice(0..0, ending.bytes());
@@ -182,26 +183,26 @@ fn line_of(text: &[u8], at: usize) -> usize {
 mod tests {
     use super::*;
 
-    fn put(old: &str, new: &str) -> EditOp {
-        EditOp::Replace { old: old.to_owned(), new: new.to_owned(), all: false }
+    fn put(old: &str, new: &str) -> EditOperation {
+        EditOperation::Replace { old: old.to_owned(), new: new.to_owned(), all: false }
     }
 
-    fn put_all(old: &str, new: &str) -> EditOp {
-        EditOp::Replace { old: old.to_owned(), new: new.to_owned(), all: true }
+    fn put_all(old: &str, new: &str) -> EditOperation {
+        EditOperation::Replace { old: old.to_owned(), new: new.to_owned(), all: true }
     }
 
-    fn line(line: u64, text: &str) -> EditOp {
-        EditOp::Insert { line, text: text.to_owned() }
+    fn line(line: u64, text: &str) -> EditOperation {
+        EditOperation::Insert { line, text: text.to_owned() }
     }
 
     #[track_caller]
-    fn check(text: &str, edits: &[EditOp], expected: &str) {
+    fn check(text: &str, edits: &[EditOperation], expected: &str) {
         let edited = apply(text.as_bytes(), edits).expect("an edit that can be made");
         assert_eq!(String::from_utf8_lossy(&edited.text), expected, "{text:?} {edits:?}");
     }
 
     #[track_caller]
-    fn refuse(text: &str, edits: &[EditOp], expected: EditProblem) {
+    fn refuse(text: &str, edits: &[EditOperation], expected: EditApplyError) {
         assert_eq!(apply(text.as_bytes(), edits).map_err(|(_, problem)| problem), Err(expected));
     }
 
@@ -210,19 +211,19 @@ mod tests {
         check("a b c", &[put("b", "x")], "a x c");
         check("a a", &[put_all("a", "b")], "b b");
         check("one\ntwo\n", &[put("one\n", "")], "two\n");
-        refuse("a", &[put("b", "c")], EditProblem::NoMatch);
-        refuse("a", &[put("", "c")], EditProblem::EmptyOld);
-        refuse("a", &[put("a", "a")], EditProblem::SameText);
+        refuse("a", &[put("b", "c")], EditApplyError::NoMatch);
+        refuse("a", &[put("", "c")], EditApplyError::EmptyOld);
+        refuse("a", &[put("a", "a")], EditApplyError::SameText);
         refuse(
             "a\na\n\na",
             &[put("a", "b")],
-            EditProblem::Ambiguous { lines: vec![1, 2, 4], count: 3 },
+            EditApplyError::Ambiguous { lines: vec![1, 2, 4], count: 3 },
         );
     }
 
     #[test]
     fn a_text_that_overlaps_itself_is_not_alone() {
-        let twice = |lines| EditProblem::Ambiguous { lines, count: 2 };
+        let twice = |lines| EditApplyError::Ambiguous { lines, count: 2 };
         refuse("aaa", &[put("aa", "b")], twice(vec![1]));
         refuse("x\nx\nx\n", &[put("x\nx", "y")], twice(vec![1, 2]));
         check("x \nx\nx \n", &[put("x\nx", "y")], "x \ny \n");
@@ -277,25 +278,25 @@ mod tests {
         let edited = apply(b"if x {  \n\ty\n}\n", &[put("if x {\n\ty", "z")]).expect("forgiven");
         assert_eq!(
             (&edited.text[..], edited.tolerance),
-            (&b"z\n}\n"[..], Tolerance::TrailingSpace)
+            (&b"z\n}\n"[..], MatchTolerance::TrailingSpace)
         );
         let edited = apply("say \u{201C}hi\u{201D} – now".as_bytes(), &[put("\"hi\" -", "x")])
             .expect("forgiven");
         assert_eq!(
             (&edited.text[..], edited.tolerance),
-            (&b"say x now"[..], Tolerance::Punctuation)
+            (&b"say x now"[..], MatchTolerance::Punctuation)
         );
         // Indentation carries meaning.
-        refuse("  a\n  b\n", &[put("a\nb", "x")], EditProblem::NoMatch);
+        refuse("  a\n  b\n", &[put("a\nb", "x")], EditApplyError::NoMatch);
     }
 
     #[test]
     fn white_space_is_forgiven_only_where_a_line_ends() {
-        refuse("return xyz;", &[put("return x ", "return y ")], EditProblem::NoMatch);
-        refuse("return xyz;\n", &[put("return x\t", "y")], EditProblem::NoMatch);
-        refuse("a\nb\nc\n", &[put_all("\n    ", " ")], EditProblem::NoMatch);
-        refuse("a\n\nb\n", &[put("\n  \n", "x")], EditProblem::NoMatch);
-        refuse("bar\nfoo\n", &[put("  \nfoo", "x")], EditProblem::NoMatch);
+        refuse("return xyz;", &[put("return x ", "return y ")], EditApplyError::NoMatch);
+        refuse("return xyz;\n", &[put("return x\t", "y")], EditApplyError::NoMatch);
+        refuse("a\nb\nc\n", &[put_all("\n    ", " ")], EditApplyError::NoMatch);
+        refuse("a\n\nb\n", &[put("\n  \n", "x")], EditApplyError::NoMatch);
+        refuse("bar\nfoo\n", &[put("  \nfoo", "x")], EditApplyError::NoMatch);
         check("x\n\t\nfoo\n", &[put("  \nfoo", "bar")], "x\nbar\n");
         check("\t\nfoo\n", &[put("  \nfoo", "bar")], "bar\n");
         check("return x;\n", &[put("return x;  ", "y")], "y\n");
@@ -309,7 +310,7 @@ mod tests {
     #[test]
     fn much_white_space_takes_no_time() {
         let text = format!("{}x\n", " ".repeat(1_000_000));
-        refuse(&text, &[put("y ", "z")], EditProblem::NoMatch);
+        refuse(&text, &[put("y ", "z")], EditApplyError::NoMatch);
     }
 
     #[test]
@@ -320,16 +321,19 @@ mod tests {
         check("a\nb", &[line(3, "x")], "a\nb\nx");
         check("a\r\nb\r\n", &[line(2, "x\ny")], "a\r\nx\r\ny\r\nb\r\n");
         check("", &[line(1, "x")], "x\n");
-        refuse("a\nb\n", &[line(4, "x")], EditProblem::NoSuchLine { line: 4, highest: 3 });
-        refuse("a\nb", &[line(4, "x")], EditProblem::NoSuchLine { line: 4, highest: 3 });
-        refuse("", &[line(2, "x")], EditProblem::NoSuchLine { line: 2, highest: 1 });
-        refuse("a", &[line(0, "x")], EditProblem::NoSuchLine { line: 0, highest: 2 });
+        refuse("a\nb\n", &[line(4, "x")], EditApplyError::NoSuchLine { line: 4, highest: 3 });
+        refuse("a\nb", &[line(4, "x")], EditApplyError::NoSuchLine { line: 4, highest: 3 });
+        refuse("", &[line(2, "x")], EditApplyError::NoSuchLine { line: 2, highest: 1 });
+        refuse("a", &[line(0, "x")], EditApplyError::NoSuchLine { line: 0, highest: 2 });
     }
 
     #[test]
     fn edits_see_each_other_and_come_all_or_none() {
         check("a\n", &[put("a", "b"), put("b", "c"), line(1, "z")], "z\nc\n");
-        assert_eq!(apply(b"a\n", &[put("a", "b"), put("a", "c")]), Err((1, EditProblem::NoMatch)));
+        assert_eq!(
+            apply(b"a\n", &[put("a", "b"), put("a", "c")]),
+            Err((1, EditApplyError::NoMatch))
+        );
     }
 
     #[test]
@@ -352,7 +356,7 @@ mod tests {
                     proptest::prop_assert!(edited.text.starts_with(&[&head[..], b"\n"].concat()));
                     proptest::prop_assert!(edited.text.ends_with(&[b"\n", &tail[..]].concat()));
                 }
-                Err((_, EditProblem::Ambiguous { .. })) => {}
+                Err((_, EditApplyError::Ambiguous { .. })) => {}
                 Err(other) => proptest::prop_assert!(false, "{:?}", other),
             }
         }

@@ -11,12 +11,14 @@ use grep_searcher::{
     SinkMatch,
 };
 use zero_runtime::CallContext;
-use zero_sandbox::Folder;
+use zero_sandbox::FolderHandle;
 
-use super::kept::{FileHits, Kept, Line, Role, Room, Taken};
+use super::hit_collector::{
+    FileHits, GrepBudget, GrepBudgetUsage, HitCollector, HitLine, HitLineRole,
+};
 use crate::paging::LINE_CHARS_MAX;
-use crate::walk::Visitor;
-use crate::wording::more_characters;
+use crate::text_format::more_characters;
+use crate::walk::FileVisitor;
 
 /// Most lines of one match that are kept.
 pub(super) const MATCH_LINES_MAX: usize = 100;
@@ -31,12 +33,12 @@ const CANCEL_CHECK_MATCHES: u64 = 1_024;
 
 /// What is searched for and what is kept of it.
 #[derive(Clone, Debug)]
-pub(super) struct Query {
+pub(super) struct GrepQuery {
     pub(super) matcher: RegexMatcher,
     /// Whether a match may span lines; each match counts then, not each line.
     pub(super) multiline: bool,
     /// Whether every line of a file is kept, or only the first that matches.
-    pub(super) keep: Keep,
+    pub(super) keep: MatchRetention,
     /// Lines shown before a match.
     pub(super) before: usize,
     /// Lines shown after a match.
@@ -47,7 +49,7 @@ pub(super) struct Query {
 
 /// What is kept of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Keep {
+pub(super) enum MatchRetention {
     /// Every match, with the lines around it.
     AllMatches,
     /// The first match.
@@ -56,7 +58,7 @@ pub(super) enum Keep {
 
 /// True sums over everything searched.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Totals {
+pub(super) struct GrepTotals {
     /// Matching lines; in multiline mode, matches.
     pub(super) matches: u64,
     /// Files with a match.
@@ -69,7 +71,7 @@ pub(super) struct Totals {
     pub(super) unreadable_files: u64,
 }
 
-impl Totals {
+impl GrepTotals {
     pub(super) fn plus(self, other: Self) -> Self {
         Self {
             matches: self.matches + other.matches,
@@ -82,22 +84,27 @@ impl Totals {
 }
 
 /// One thread's share of a search.
-pub(super) struct Search<'a> {
-    query: Query,
+pub(super) struct FileSearcher<'a> {
+    query: GrepQuery,
     /// Which of the bases it searches in.
     base: usize,
-    kept: &'a Kept,
+    kept: &'a HitCollector,
     cx: &'a CallContext,
     /// Numbers lines and gives context.
     full: Searcher,
     /// Only finds matches, for files that can no longer be part of the answer.
     bare: Searcher,
     buffer: Vec<u8>,
-    totals: Totals,
+    totals: GrepTotals,
 }
 
-impl<'a> Search<'a> {
-    pub(super) fn new(query: &Query, base: usize, kept: &'a Kept, cx: &'a CallContext) -> Self {
+impl<'a> FileSearcher<'a> {
+    pub(super) fn new(
+        query: &GrepQuery,
+        base: usize,
+        kept: &'a HitCollector,
+        cx: &'a CallContext,
+    ) -> Self {
         let mut builder = SearcherBuilder::new();
         builder
             .binary_detection(BinaryDetection::quit(0))
@@ -108,25 +115,34 @@ impl<'a> Search<'a> {
         builder.line_number(true).before_context(query.before).after_context(query.after);
         let full = builder.build();
         let buffer = vec![0; READ_BYTES];
-        Self { query: query.clone(), base, kept, cx, full, bare, buffer, totals: Totals::default() }
+        Self {
+            query: query.clone(),
+            base,
+            kept,
+            cx,
+            full,
+            bare,
+            buffer,
+            totals: GrepTotals::default(),
+        }
     }
 
     /// Searches a file and counts it under the path it is kept by.
     pub(super) fn search(&mut self, file: File, path: &Path) {
         let place = (self.base, path);
         let wanted = self.kept.wants(place);
-        let mut tally = Tally {
+        let mut tally = FileMatchSink {
             query: &self.query,
             cx: self.cx,
             path,
             room: wanted.then(|| self.kept.room()),
-            taken: Taken::default(),
+            taken: GrepBudgetUsage::default(),
             hits: FileHits::default(),
             binary: false,
         };
         let searcher = if wanted { &mut self.full } else { &mut self.bare };
         let read = search_file(searcher, &self.query.matcher, file, &mut self.buffer, &mut tally);
-        let Tally { hits, binary, .. } = tally;
+        let FileMatchSink { hits, binary, .. } = tally;
         match (read, binary) {
             (Err(_), _) => self.totals.unreadable_files += 1,
             (Ok(()), true) => self.totals.binary_files += 1,
@@ -144,19 +160,19 @@ impl<'a> Search<'a> {
     }
 
     /// The sums over what this thread searched.
-    pub(super) fn totals(&self) -> Totals {
+    pub(super) fn totals(&self) -> GrepTotals {
         self.totals
     }
 }
 
 /// A search of everything beneath a folder.
-pub(super) struct Beneath<'a, F> {
-    pub(super) folder: &'a Folder,
+pub(super) struct FolderSearchVisitor<'a, F> {
+    pub(super) folder: &'a FolderHandle,
     pub(super) wanted: F,
-    pub(super) search: Search<'a>,
+    pub(super) search: FileSearcher<'a>,
 }
 
-impl<F: Fn(&Path) -> bool + Send> Visitor for Beneath<'_, F> {
+impl<F: Fn(&Path) -> bool + Send> FileVisitor for FolderSearchVisitor<'_, F> {
     fn file(&mut self, relative: &Path) {
         if !(self.wanted)(relative) {
             return;
@@ -173,14 +189,14 @@ fn search_file(
     matcher: &RegexMatcher,
     mut file: File,
     buffer: &mut [u8],
-    tally: &mut Tally<'_>,
+    tally: &mut FileMatchSink<'_>,
 ) -> io::Result<()> {
     let length = fill(&mut file, buffer)?;
     let head = &buffer[..length];
     if length < buffer.len() {
         return searcher.search_slice(matcher, head, tally);
     }
-    let rest = Stoppable { file, cx: tally.cx };
+    let rest = CancellableFile { file, cx: tally.cx };
     searcher.search_reader(matcher, head.chain(rest), tally)
 }
 
@@ -199,12 +215,12 @@ fn fill(file: &mut File, buffer: &mut [u8]) -> io::Result<usize> {
 }
 
 /// A long file that stops being read once the call is cancelled.
-struct Stoppable<'a> {
+struct CancellableFile<'a> {
     file: File,
     cx: &'a CallContext,
 }
 
-impl Read for Stoppable<'_> {
+impl Read for CancellableFile<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.cx.is_cancelled() {
             return Err(io::Error::other("cancelled"));
@@ -214,29 +230,29 @@ impl Read for Stoppable<'_> {
 }
 
 /// What is found in one file.
-struct Tally<'a> {
-    query: &'a Query,
+struct FileMatchSink<'a> {
+    query: &'a GrepQuery,
     cx: &'a CallContext,
     path: &'a Path,
     /// How much is kept; `None` when matches are only counted.
-    room: Option<Room>,
-    taken: Taken,
+    room: Option<GrepBudget>,
+    taken: GrepBudgetUsage,
     hits: FileHits,
     binary: bool,
 }
 
-impl Tally<'_> {
-    fn keep(&mut self, number: Option<u64>, bytes: &[u8], role: Role) {
+impl FileMatchSink<'_> {
+    fn keep(&mut self, number: Option<u64>, bytes: &[u8], role: HitLineRole) {
         let Some(room) = self.room else { return };
         // Past the last match there is room for, only the lines after that match still belong.
-        if self.taken.fills(room) && role != Role::After {
+        if self.taken.fills(room) && role != HitLineRole::After {
             self.room = None;
             return;
         }
-        let line = Line { number: number.unwrap_or(0), text: shown_lines(bytes), role };
+        let line = HitLine { number: number.unwrap_or(0), text: shown_lines(bytes), role };
         self.taken.add(self.path, &line);
         self.hits.lines.push(line);
-        if self.query.keep == Keep::FirstMatch {
+        if self.query.keep == MatchRetention::FirstMatch {
             self.room = None;
         }
     }
@@ -260,7 +276,7 @@ impl Tally<'_> {
                 let last = end.clamp(start, block.end).saturating_sub(1).max(start);
                 let to =
                     memchr::memchr(b'\n', &seen[last..block.end]).map_or(block.end, |at| last + at);
-                tally.keep(number, &seen[line_start..to], Role::Match);
+                tally.keep(number, &seen[line_start..to], HitLineRole::Match);
             }
         };
         let mut each = each;
@@ -276,7 +292,7 @@ impl Tally<'_> {
     }
 }
 
-impl Sink for &mut Tally<'_> {
+impl Sink for &mut FileMatchSink<'_> {
     type Error = io::Error;
 
     fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> io::Result<bool> {
@@ -285,7 +301,7 @@ impl Sink for &mut Tally<'_> {
         } else {
             self.hits.matches += 1;
             if self.room.is_some() {
-                self.keep(found.line_number(), found.bytes(), Role::Match);
+                self.keep(found.line_number(), found.bytes(), HitLineRole::Match);
             }
         }
         let ask = self.hits.matches.is_multiple_of(CANCEL_CHECK_MATCHES);
@@ -294,8 +310,8 @@ impl Sink for &mut Tally<'_> {
 
     fn context(&mut self, _: &Searcher, context: &SinkContext<'_>) -> io::Result<bool> {
         let role = match context.kind() {
-            SinkContextKind::Before => Role::Before,
-            SinkContextKind::After | SinkContextKind::Other => Role::After,
+            SinkContextKind::Before => HitLineRole::Before,
+            SinkContextKind::After | SinkContextKind::Other => HitLineRole::After,
         };
         self.keep(context.line_number(), context.bytes(), role);
         Ok(true)

@@ -3,15 +3,15 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::Operation;
-use crate::wording::{counted, one_line};
+use super::LspOperation;
+use crate::text_format::{counted, one_line};
 
 /// What a language server answered.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LspOutput {
     /// What was asked.
-    pub(super) operation: Operation,
+    pub(super) operation: LspOperation,
     /// The server that answered.
     pub(super) server: String,
     /// How many there are, of which `items` may hold only the first.
@@ -121,7 +121,7 @@ impl LspOutput {
         for item in &self.items {
             text.push('\n');
             text.push_str(&match self.operation {
-                Operation::DocumentSymbol => item.outline(),
+                LspOperation::DocumentSymbol => item.outline(),
                 _ => item.line(),
             });
         }
@@ -134,19 +134,19 @@ impl LspOutput {
     fn headline(&self, shown: &str) -> String {
         let (total, server) = (self.total, &self.server);
         let (one, many) = match self.operation {
-            Operation::GoToDefinition => ("definition", "definitions"),
-            Operation::FindReferences => ("reference", "references"),
-            Operation::GoToImplementation => ("implementation", "implementations"),
-            Operation::DocumentSymbol | Operation::WorkspaceSymbol => ("symbol", "symbols"),
-            Operation::PrepareCallHierarchy => ("function", "functions"),
-            Operation::IncomingCalls => ("caller", "callers"),
-            Operation::OutgoingCalls => ("called function", "called functions"),
-            Operation::Diagnostics => ("problem", "problems"),
-            Operation::Hover if self.hover.is_some() => return format!("{server}:"),
-            Operation::Hover => return format!("{server} knows nothing about this place"),
+            LspOperation::GoToDefinition => ("definition", "definitions"),
+            LspOperation::FindReferences => ("reference", "references"),
+            LspOperation::GoToImplementation => ("implementation", "implementations"),
+            LspOperation::DocumentSymbol | LspOperation::WorkspaceSymbol => ("symbol", "symbols"),
+            LspOperation::PrepareCallHierarchy => ("function", "functions"),
+            LspOperation::IncomingCalls => ("caller", "callers"),
+            LspOperation::OutgoingCalls => ("called function", "called functions"),
+            LspOperation::Diagnostics => ("problem", "problems"),
+            LspOperation::Hover if self.hover.is_some() => return format!("{server}:"),
+            LspOperation::Hover => return format!("{server} knows nothing about this place"),
         };
         let place = match self.operation {
-            Operation::DocumentSymbol | Operation::Diagnostics => format!(" in {shown}"),
+            LspOperation::DocumentSymbol | LspOperation::Diagnostics => format!(" in {shown}"),
             _ => String::new(),
         };
         match total {

@@ -2,8 +2,8 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use zero_core::{Effects, ToolError, Violation, shown};
-use zero_runtime::memory::{NoteName, Scope, TEXT_BYTES_MAX};
+use zero_core::{Effects, SchemaViolation, ToolError, sanitize};
+use zero_runtime::notes::{NoteName, NoteScope, TEXT_BYTES_MAX};
 
 /// Longest text that is looked for, in characters.
 pub(super) const QUERY_CHARS_MAX: usize = 200;
@@ -19,10 +19,10 @@ pub(super) const QUERY_CHARS_MAX: usize = 200;
 pub struct MemoryArgs {
     /// `save` keeps `text` under `name`; `list` shows all notes; `read` tells the note `name`; `search`
     /// finds notes that hold all words of `query`; `forget` takes the note `name` away.
-    action: Action,
+    action: MemoryAction,
     /// `project`: in this workspace, for whoever works on it. `user`: for all work of this person.
     /// For `save` `project` when absent, else both.
-    scope: Option<ScopeName>,
+    scope: Option<MemoryScopeName>,
     /// Name of a note: small letters, digits and `-`, such as `build-command`. For `save` it is made
     /// of the text when absent.
     name: Option<String>,
@@ -36,7 +36,7 @@ pub struct MemoryArgs {
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
-pub enum Action {
+pub enum MemoryAction {
     /// Keeps a note.
     Save,
     /// Shows all notes.
@@ -53,7 +53,7 @@ pub enum Action {
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
-pub enum ScopeName {
+pub enum MemoryScopeName {
     /// Those of the workspace.
     Project,
     /// Those of the person.
@@ -63,70 +63,74 @@ pub enum ScopeName {
 /// What is wanted, with everything that it needs.
 #[derive(Debug, PartialEq)]
 pub struct MemoryPlan {
-    pub(super) wish: Wish,
+    pub(super) wish: MemoryRequest,
     /// What becomes of notes.
     pub(super) changes: Effects,
 }
 
 #[derive(Debug, PartialEq)]
-pub(super) enum Wish {
-    Save { scope: Scope, name: NoteName, text: String },
-    List { scope: Option<Scope> },
-    Read { scope: Option<Scope>, name: NoteName },
-    Search { scope: Option<Scope>, words: Vec<String> },
-    Forget { scope: Option<Scope>, name: NoteName },
+pub(super) enum MemoryRequest {
+    Save { scope: NoteScope, name: NoteName, text: String },
+    List { scope: Option<NoteScope> },
+    Read { scope: Option<NoteScope>, name: NoteName },
+    Search { scope: Option<NoteScope>, words: Vec<String> },
+    Forget { scope: Option<NoteScope>, name: NoteName },
 }
 
 impl MemoryArgs {
     /// Checks what belongs to the action.
-    pub(super) fn settled(self) -> Result<Wish, ToolError> {
+    pub(super) fn settled(self) -> Result<MemoryRequest, ToolError> {
         let Self { action, scope, name, text, query } = self;
         let scope = scope.map(|scope| match scope {
-            ScopeName::Project => Scope::Project,
-            ScopeName::User => Scope::User,
+            MemoryScopeName::Project => NoteScope::Project,
+            MemoryScopeName::User => NoteScope::User,
         });
         let mut wrong = Vec::new();
-        let uses_name = !matches!(action, Action::List | Action::Search);
+        let uses_name = !matches!(action, MemoryAction::List | MemoryAction::Search);
         for (pointer, is_there, is_used) in [
             ("/name", name.is_some(), uses_name),
-            ("/text", text.is_some(), action == Action::Save),
-            ("/query", query.is_some(), action == Action::Search),
+            ("/text", text.is_some(), action == MemoryAction::Save),
+            ("/query", query.is_some(), action == MemoryAction::Search),
         ] {
             if is_there && !is_used {
-                wrong.push(Violation::new(pointer, "nothing for this action", "a text"));
+                wrong.push(SchemaViolation::new(pointer, "nothing for this action", "a text"));
             }
         }
         let name = match name.as_deref().filter(|_| uses_name).map(NoteName::new) {
             Some(Ok(name)) => Some(name),
             Some(Err(why)) => {
-                let found = shown::quoted(name.as_deref().unwrap_or_default());
-                wrong.push(Violation::new("/name", why.to_string(), found));
+                let found = sanitize::quoted(name.as_deref().unwrap_or_default());
+                wrong.push(SchemaViolation::new("/name", why.to_string(), found));
                 None
             }
             None => {
-                if matches!(action, Action::Read | Action::Forget) {
-                    wrong.push(Violation::new("/name", "the name of a note", "nothing"));
+                if matches!(action, MemoryAction::Read | MemoryAction::Forget) {
+                    wrong.push(SchemaViolation::new("/name", "the name of a note", "nothing"));
                 }
                 None
             }
         };
-        let text = text.filter(|_| action == Action::Save).map(|text| text.trim().to_owned());
+        let text = text.filter(|_| action == MemoryAction::Save).map(|text| text.trim().to_owned());
         let words: Vec<String> = query
-            .filter(|_| action == Action::Search)
+            .filter(|_| action == MemoryAction::Search)
             .iter()
             .flat_map(|query| query.split_whitespace())
             .map(str::to_lowercase)
             .collect();
         match action {
-            Action::Save => wrong.extend(wrong_text(text.as_deref().unwrap_or_default())),
-            Action::Search => {
+            MemoryAction::Save => wrong.extend(wrong_text(text.as_deref().unwrap_or_default())),
+            MemoryAction::Search => {
                 let chars: usize = words.iter().map(|word| word.chars().count()).sum();
                 if words.is_empty() || chars > QUERY_CHARS_MAX {
                     let expected = format!("words of 1 to {QUERY_CHARS_MAX} characters");
-                    wrong.push(Violation::new("/query", expected, format!("{chars} characters")));
+                    wrong.push(SchemaViolation::new(
+                        "/query",
+                        expected,
+                        format!("{chars} characters"),
+                    ));
                 }
             }
-            Action::List | Action::Read | Action::Forget => {}
+            MemoryAction::List | MemoryAction::Read | MemoryAction::Forget => {}
         }
         if !wrong.is_empty() {
             return Err(ToolError::from_violations(&wrong));
@@ -134,23 +138,25 @@ impl MemoryArgs {
         let text = text.unwrap_or_default();
         let name = name.unwrap_or_else(|| NoteName::of_text(&text));
         Ok(match action {
-            Action::Save => Wish::Save { scope: scope.unwrap_or(Scope::Project), name, text },
-            Action::List => Wish::List { scope },
-            Action::Read => Wish::Read { scope, name },
-            Action::Search => Wish::Search { scope, words },
-            Action::Forget => Wish::Forget { scope, name },
+            MemoryAction::Save => {
+                MemoryRequest::Save { scope: scope.unwrap_or(NoteScope::Project), name, text }
+            }
+            MemoryAction::List => MemoryRequest::List { scope },
+            MemoryAction::Read => MemoryRequest::Read { scope, name },
+            MemoryAction::Search => MemoryRequest::Search { scope, words },
+            MemoryAction::Forget => MemoryRequest::Forget { scope, name },
         })
     }
 }
 
 /// What is wrong with a text that is to be kept.
-fn wrong_text(text: &str) -> Option<Violation> {
+fn wrong_text(text: &str) -> Option<SchemaViolation> {
     let expected = format!("a text of 1 to {TEXT_BYTES_MAX} bytes, without control characters");
-    let found = match (text.len(), shown::harm_in(text)) {
+    let found = match (text.len(), sanitize::harm_in(text)) {
         (0, _) => "nothing".to_owned(),
         (bytes, _) if bytes > TEXT_BYTES_MAX => format!("{bytes} bytes"),
         (_, Some(harm)) => format!("the character U+{:04X}", u32::from(harm)),
         (_, None) => return None,
     };
-    Some(Violation::new("/text", expected, found))
+    Some(SchemaViolation::new("/text", expected, found))
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::testing::TestHost;
+use crate::test_host::TestHost;
 
 #[track_caller]
 fn names(host: &TestHost, input: Value) -> Vec<String> {
@@ -48,8 +48,9 @@ fn what_is_saved_is_found_and_forgotten() {
 fn what_becomes_of_a_note_is_said_before_it_does() {
     let effects = |input: Value| {
         let host = TestHost::new();
-        let plan = Memory.plan(serde_json::from_value(input).unwrap(), host.workspace()).unwrap();
-        let effects = Memory.effects(&plan);
+        let plan =
+            MemoryTool.plan(serde_json::from_value(input).unwrap(), host.workspace()).unwrap();
+        let effects = MemoryTool.effects(&plan);
         effects.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
     };
     assert_eq!(
@@ -62,8 +63,8 @@ fn what_becomes_of_a_note_is_said_before_it_does() {
     );
     let host = TestHost::new();
     let save = serde_json::from_value(json!({"action": "save", "text": "a"})).unwrap();
-    let plan = Memory.plan(save, host.workspace()).unwrap();
-    let [Effect::Note(note)] = &Memory.effects(&plan)[..] else { panic!() };
+    let plan = MemoryTool.plan(save, host.workspace()).unwrap();
+    let [Effect::Note(note)] = &MemoryTool.effects(&plan)[..] else { panic!() };
     assert_eq!(note.file.as_ref().unwrap().canonical(), host.path(".zero/memory/a.md"));
 }
 

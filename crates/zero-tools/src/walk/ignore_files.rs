@@ -14,22 +14,22 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use zero_sandbox::Workspace;
-use zero_sandbox::{FileFacts, Folder, Named};
+use zero_sandbox::{FileFacts, FolderHandle, OpenedEntry};
 
-use crate::wording::{counted, one_line};
+use crate::text_format::{counted, one_line};
 
 /// Largest ignore file that is read, in bytes.
 const IGNORE_FILE_BYTES_MAX: u64 = 1_000_000;
 
 /// The folders of a walk that were not entered.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct LeftOut {
+pub(crate) struct SkippedFolders {
     count: u64,
     /// Of the files that kept the walk out, the first by path.
     file: PathBuf,
 }
 
-impl LeftOut {
+impl SkippedFolders {
     /// Counts a folder that was not entered because of `file`.
     pub(super) fn add(&mut self, file: PathBuf) {
         if self.count == 0 || file < self.file {
@@ -60,7 +60,7 @@ impl LeftOut {
 
 /// The ignore file that keeps a walk from starting at `base`: one there, in a folder above it, or
 /// the one for all repositories.
-pub(super) fn unreadable_from(base: &Folder) -> Option<PathBuf> {
+pub(super) fn unreadable_from(base: &FolderHandle) -> Option<PathBuf> {
     base.path().ancestors().find_map(|above| unreadable_in(base, above)).or_else(|| {
         ignore::gitignore::gitconfig_excludes_path().filter(|global| is_too_large(base, global))
     })
@@ -68,12 +68,12 @@ pub(super) fn unreadable_from(base: &Folder) -> Option<PathBuf> {
 
 /// The crate itself reads the rules for all repositories only from an ordinary file, so that
 /// `/dev/null` there means none; but it reads one of any size.
-fn is_too_large(base: &Folder, global: &Path) -> bool {
-    matches!(base.open_named(global), Ok(Named::File(file)) if !is_small(&file))
+fn is_too_large(base: &FolderHandle, global: &Path) -> bool {
+    matches!(base.open_named(global), Ok(OpenedEntry::File(file)) if !is_small(&file))
 }
 
 /// The ignore file that keeps a walk out of a folder, named absolutely or below the base.
-pub(super) fn unreadable_in(base: &Folder, folder: &Path) -> Option<PathBuf> {
+pub(super) fn unreadable_in(base: &FolderHandle, folder: &Path) -> Option<PathBuf> {
     [".gitignore", ".ignore"]
         .iter()
         .map(|name| folder.join(name))
@@ -83,16 +83,16 @@ pub(super) fn unreadable_in(base: &Folder, folder: &Path) -> Option<PathBuf> {
 
 /// Follows the way from `.git` to the repository's own rules: it is a folder, or names one that
 /// names another.
-fn unreadable_git(base: &Folder, git: &Path) -> Result<(), PathBuf> {
+fn unreadable_git(base: &FolderHandle, git: &Path) -> Result<(), PathBuf> {
     let line = match open(base, git)? {
-        Named::Nothing => return Ok(()),
-        Named::Folder => return open(base, &git.join("info/exclude")).map(drop),
-        Named::File(file) => first_line(file),
+        OpenedEntry::Nothing => return Ok(()),
+        OpenedEntry::Folder => return open(base, &git.join("info/exclude")).map(drop),
+        OpenedEntry::File(file) => first_line(file),
     };
     let Some(named) = line.strip_prefix("gitdir: ").map(from_process_folder) else {
         return Ok(());
     };
-    let Named::File(file) = open(base, &named.join("commondir"))? else { return Ok(()) };
+    let OpenedEntry::File(file) = open(base, &named.join("commondir"))? else { return Ok(()) };
     let common = match first_line(file) {
         line if line.starts_with('.') => named.join(line),
         line => from_process_folder(&line),
@@ -106,9 +106,9 @@ fn from_process_folder(name: &str) -> PathBuf {
 }
 
 /// Opens what the crate may open; the error is the name of a file that it must not.
-fn open(base: &Folder, name: &Path) -> Result<Named, PathBuf> {
+fn open(base: &FolderHandle, name: &Path) -> Result<OpenedEntry, PathBuf> {
     match base.open_named(name) {
-        Ok(Named::File(file)) if !is_small(&file) => Err(name.to_owned()),
+        Ok(OpenedEntry::File(file)) if !is_small(&file) => Err(name.to_owned()),
         Ok(named) => Ok(named),
         Err(_) => Err(name.to_owned()),
     }
@@ -128,17 +128,17 @@ fn first_line(file: File) -> String {
 mod tests {
     #![expect(clippy::disallowed_methods, reason = "tests set up real files")]
     use super::*;
-    use crate::testing::TestHost;
+    use crate::test_host::TestHost;
     use serde_json::{Value, json};
     use std::os::unix::fs::symlink;
     use std::process::Command;
     use std::time::Duration;
-    use zero_sandbox::LastLink;
+    use zero_sandbox::FinalLinkMode;
 
     /// Puts something at a path that must not be read.
-    type Trap = fn(&Path);
+    type TrapSetup = fn(&Path);
 
-    const TRAPS: [Trap; 4] = [
+    const TRAPS: [TrapSetup; 4] = [
         |path| assert!(Command::new("mkfifo").arg(path).status().unwrap().success()),
         |path| symlink("/dev/zero", path).unwrap(),
         |path| symlink("/proc/self/pagemap", path).unwrap(),
@@ -244,7 +244,8 @@ mod tests {
     #[test]
     fn the_rules_for_all_repositories_have_a_bound_too() {
         let host = tree();
-        let base = host.workspace().locate(".", LastLink::Follow).unwrap().open_folder().unwrap();
+        let base =
+            host.workspace().locate(".", FinalLinkMode::Follow).unwrap().open_folder().unwrap();
         File::create(host.path("large")).unwrap().set_len(IGNORE_FILE_BYTES_MAX + 1).unwrap();
         for (name, expected) in [("large", true), ("a.txt", false), ("/dev/null", false)] {
             assert_eq!(is_too_large(&base, &host.path(name)), expected, "{name}");

@@ -4,12 +4,12 @@
 //! here recurses. Of the open elements a bounded stack is kept, which is all it takes to tell what
 //! is hidden, what is the main part, and what only surrounds it.
 
-mod writer;
+mod markdown_writer;
 
 use html5gum::{DefaultEmitter, StartTag, Token, Tokenizer};
 use url::Url;
 
-use self::writer::{Mark, Region, Writer};
+use self::markdown_writer::{InlineMark, MarkdownWriter, PageRegion};
 
 /// Most Markdown that is made of one page, in bytes. What comes after is left out.
 const MARKDOWN_BYTES_MAX: usize = super::TEXT_BYTES_MAX;
@@ -22,7 +22,7 @@ const TITLE_CHARS_MAX: usize = 300;
 
 /// What a page says.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Article {
+pub(super) struct HtmlArticle {
     /// Its title.
     pub(super) title: Option<String>,
     /// All of it.
@@ -32,11 +32,11 @@ pub(super) struct Article {
 }
 
 /// Reads a page that lies at `base`.
-pub(super) fn read(html: &str, base: &Url) -> Article {
+pub(super) fn read(html: &str, base: &Url) -> HtmlArticle {
     let mut emitter = DefaultEmitter::default();
     emitter.naively_switch_states(true);
-    let writer = Writer::new(base.clone(), MARKDOWN_BYTES_MAX);
-    let mut page = Page { writer, open: Vec::new(), title: None };
+    let writer = MarkdownWriter::new(base.clone(), MARKDOWN_BYTES_MAX);
+    let mut page = HtmlReader { writer, open: Vec::new(), title: None };
     for Ok(token) in Tokenizer::new_with_emitter(html, emitter) {
         match token {
             Token::StartTag(tag) => page.start(&tag),
@@ -51,9 +51,9 @@ pub(super) fn read(html: &str, base: &Url) -> Article {
     page.close_to(0);
     let title = page.title.map(|title| title.split_whitespace().collect::<Vec<_>>().join(" "));
     let title = title.filter(|title| !title.is_empty());
-    let title = title.map(|title| zero_core::shown::shortened(&title, TITLE_CHARS_MAX));
+    let title = title.map(|title| zero_core::sanitize::shortened(&title, TITLE_CHARS_MAX));
     let (markdown, is_all) = arranged(page.writer);
-    Article { title, markdown, cut: !is_all }
+    HtmlArticle { title, markdown, cut: !is_all }
 }
 
 /// The words of a piece of HTML, without any tags.
@@ -68,7 +68,7 @@ pub(super) fn plain(html: &str) -> String {
 }
 
 /// The main part, then what else the page says; what surrounds it only where that is nothing.
-fn arranged(writer: Writer) -> (String, bool) {
+fn arranged(writer: MarkdownWriter) -> (String, bool) {
     let ([main, body, around], is_all) = writer.finish();
     let says_something = main.len() + body.len() >= SAYS_SOMETHING_BYTES;
     let parts = [main, body, if says_something { String::new() } else { around }];
@@ -77,26 +77,26 @@ fn arranged(writer: Writer) -> (String, bool) {
     (parts.join("\n\n"), is_all)
 }
 
-struct Page {
-    writer: Writer,
-    open: Vec<Open>,
+struct HtmlReader {
+    writer: MarkdownWriter,
+    open: Vec<OpenElement>,
     title: Option<String>,
 }
 
 /// An element that was begun.
-struct Open {
+struct OpenElement {
     name: Vec<u8>,
     is_hidden: bool,
-    region: Region,
+    region: PageRegion,
 }
 
-impl Page {
+impl HtmlReader {
     fn is_hidden(&self) -> bool {
         self.open.last().is_some_and(|open| open.is_hidden)
     }
 
-    fn region(&self) -> Region {
-        self.open.last().map_or(Region::Body, |open| open.region)
+    fn region(&self) -> PageRegion {
+        self.open.last().map_or(PageRegion::Body, |open| open.region)
     }
 
     fn is_in(&self, name: &[u8]) -> bool {
@@ -115,7 +115,7 @@ impl Page {
         let stays_open = !(is_void(name) || tag.self_closing && is_foreign(name));
         if stays_open && self.open.len() < OPEN_MAX {
             let region = self.region_of(name, tag);
-            self.open.push(Open { name: name.to_owned(), is_hidden, region });
+            self.open.push(OpenElement { name: name.to_owned(), is_hidden, region });
             if !is_hidden {
                 self.writer.set_region(region);
             }
@@ -138,12 +138,12 @@ impl Page {
             b"pre" => writer.begin_code(language(tag)),
             b"code" => {
                 writer.name_language(language(tag));
-                writer.begin_mark(Mark::Code);
+                writer.begin_mark(InlineMark::Code);
             }
-            b"kbd" | b"samp" | b"tt" => writer.begin_mark(Mark::Code),
-            b"strong" | b"b" => writer.begin_mark(Mark::Strong),
-            b"em" | b"i" | b"cite" => writer.begin_mark(Mark::Emphasis),
-            b"del" | b"s" => writer.begin_mark(Mark::Struck),
+            b"kbd" | b"samp" | b"tt" => writer.begin_mark(InlineMark::Code),
+            b"strong" | b"b" => writer.begin_mark(InlineMark::Strong),
+            b"em" | b"i" | b"cite" => writer.begin_mark(InlineMark::Emphasis),
+            b"del" | b"s" => writer.begin_mark(InlineMark::Struck),
             b"a" => writer.begin_link(&attribute(tag, b"href").unwrap_or_default()),
             b"img" => {
                 let alt = attribute(tag, b"alt").unwrap_or_default();
@@ -174,7 +174,7 @@ impl Page {
 
     /// Closes the innermost element of that name, unless a list or table lies between.
     fn close_in_reach(&mut self, name: &[u8]) {
-        let holds_others = |open: &&Open| {
+        let holds_others = |open: &&OpenElement| {
             let walls: &[&[u8]] = match name {
                 b"li" => &[b"ul", b"ol", b"menu"],
                 b"p" | b"dt" | b"dd" => &[b"td", b"th", b"li", b"dl", b"table"],
@@ -208,11 +208,11 @@ impl Page {
             b"li" => writer.end_item(),
             b"blockquote" => writer.end_quote(),
             b"pre" => writer.end_code(),
-            b"code" | b"kbd" | b"samp" | b"tt" => writer.end_mark(&Mark::Code),
-            b"strong" | b"b" => writer.end_mark(&Mark::Strong),
-            b"em" | b"i" | b"cite" => writer.end_mark(&Mark::Emphasis),
-            b"del" | b"s" => writer.end_mark(&Mark::Struck),
-            b"a" => writer.end_mark(&Mark::Link(None)),
+            b"code" | b"kbd" | b"samp" | b"tt" => writer.end_mark(&InlineMark::Code),
+            b"strong" | b"b" => writer.end_mark(&InlineMark::Strong),
+            b"em" | b"i" | b"cite" => writer.end_mark(&InlineMark::Emphasis),
+            b"del" | b"s" => writer.end_mark(&InlineMark::Struck),
+            b"a" => writer.end_mark(&InlineMark::Link(None)),
             b"table" => writer.end_table(),
             b"tr" => writer.end_row(),
             b"td" | b"th" => writer.end_cell(),
@@ -233,19 +233,19 @@ impl Page {
         }
     }
 
-    fn region_of(&self, name: &[u8], tag: &StartTag<()>) -> Region {
+    fn region_of(&self, name: &[u8], tag: &StartTag<()>) -> PageRegion {
         let role = attribute(tag, b"role").unwrap_or_default();
         let is_main = matches!(name, b"main" | b"article") || role == "main";
         let is_around = matches!(name, b"nav" | b"footer" | b"aside")
             || matches!(role.as_str(), "navigation" | "contentinfo" | "complementary" | "banner");
         match self.region() {
-            Region::Around => Region::Around,
-            _ if is_around => Region::Around,
-            Region::Main => Region::Main,
-            _ if is_main => Region::Main,
+            PageRegion::Around => PageRegion::Around,
+            _ if is_around => PageRegion::Around,
+            PageRegion::Main => PageRegion::Main,
+            _ if is_main => PageRegion::Main,
             // Within the main part it is the head of an article, outside that of the site.
-            Region::Body if name == b"header" => Region::Around,
-            Region::Body => Region::Body,
+            PageRegion::Body if name == b"header" => PageRegion::Around,
+            PageRegion::Body => PageRegion::Body,
         }
     }
 }
@@ -386,7 +386,7 @@ fn language(tag: &StartTag<()>) -> Option<String> {
 
 /// Whether a character is seen as itself; the others can hide words or reverse them.
 fn seen(c: char) -> bool {
-    zero_core::shown::is_harmless(c)
+    zero_core::sanitize::is_harmless(c)
 }
 
 #[cfg(test)]

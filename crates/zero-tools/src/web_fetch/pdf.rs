@@ -2,20 +2,20 @@
 //!
 //! A PDF from the web can be anything: packed a thousandfold, nested without end, full of objects
 //! that refer to each other. So it is not loaded by a library that trusts it, but read here for its
-//! text alone, with one [`Budget`] for all of it: bytes looked at, bytes unpacked, values kept,
+//! text alone, with one [`PdfBudget`] for all of it: bytes looked at, bytes unpacked, values kept,
 //! text made. What the budget does not cover is left out, and said.
 //!
 //! Not here: pictures (a scanned page has no text), encryption, layout in columns.
 
-mod content;
+mod content_stream;
 mod document;
-mod filter;
 mod font;
-mod glyphs;
+mod glyph_names;
+mod stream_filter;
 mod syntax;
 
-use self::content::Painter;
-use self::document::Document;
+use self::content_stream::ContentInterpreter;
+use self::document::PdfDocument;
 
 /// Most pages that are read.
 pub(super) const PAGES_MAX: usize = 2_000;
@@ -45,7 +45,7 @@ pub(super) enum PdfError {
 }
 
 /// What reading one file may cost.
-struct Budget {
+struct PdfBudget {
     /// Bytes that are looked at.
     work: usize,
     /// Bytes that are unpacked.
@@ -58,7 +58,7 @@ struct Budget {
     exceeded: bool,
 }
 
-impl Budget {
+impl PdfBudget {
     fn for_file(bytes: usize) -> Self {
         Self {
             work: bytes.saturating_mul(4) + 32 * 1024 * 1024,
@@ -99,8 +99,8 @@ impl Budget {
 
 /// Reads the text of a PDF.
 pub(super) fn read(bytes: &[u8]) -> Result<PdfText, PdfError> {
-    let mut budget = Budget::for_file(bytes.len());
-    let document = Document::read(bytes, &mut budget);
+    let mut budget = PdfBudget::for_file(bytes.len());
+    let document = PdfDocument::read(bytes, &mut budget);
     if document.is_encrypted() {
         return Err(PdfError::Encrypted);
     }
@@ -108,7 +108,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<PdfText, PdfError> {
     if pages.is_empty() {
         return Err(PdfError::NoPages);
     }
-    let mut painter = Painter::new(&document);
+    let mut painter = ContentInterpreter::new(&document);
     let mut text = String::new();
     let mut cut = pages.len() == PAGES_MAX;
     for page in &pages {

@@ -9,10 +9,10 @@ use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
 use serde_json::json;
-use zero_sandbox::journal::Conflicts;
-use zero_sandbox::{Change, ChangeNote, LastLink, Snapshot, StateDir, Workspace};
+use zero_sandbox::journal::UndoConflictPolicy;
+use zero_sandbox::{ChangeOrigin, FileChange, FileSnapshot, FinalLinkMode, StateDir, Workspace};
 
-use crate::fixture::{Fixture, host_in};
+use crate::fixture::{ToolFixture, host_in};
 
 fn mode(path: &Path) -> u32 {
     std::fs::metadata(path).unwrap().permissions().mode() & 0o7777
@@ -20,7 +20,7 @@ fn mode(path: &Path) -> u32 {
 
 #[test]
 fn changes_side_by_side_keep_their_own_way_back() {
-    let f = Arc::new(Fixture::one_shot());
+    let f = Arc::new(ToolFixture::one_shot());
     let (writers, rounds) = (12, 10);
     let start = Arc::new(Barrier::new(writers));
     let threads: Vec<_> = (0..writers)
@@ -28,12 +28,12 @@ fn changes_side_by_side_keep_their_own_way_back() {
             let (f, start) = (Arc::clone(&f), Arc::clone(&start));
             std::thread::spawn(move || {
                 let workspace = Workspace::open(&[f.path("")], None).unwrap();
-                let note = ChangeNote { tool: "t".into(), call: "c".into() };
+                let note = ChangeOrigin { tool: "t".into(), call: "c".into() };
                 start.wait();
                 for round in 0..rounds {
                     let name = format!("{writer}-{round}");
-                    let target = workspace.locate(&name, LastLink::Follow).unwrap();
-                    let put = |_: &_| Ok(Change::Replace(name.clone().into_bytes()));
+                    let target = workspace.locate(&name, FinalLinkMode::Follow).unwrap();
+                    let put = |_: &_| Ok(FileChange::Replace(name.clone().into_bytes()));
                     f.journal().change(&target, &note, || Ok(()), put).unwrap();
                 }
             })
@@ -43,21 +43,21 @@ fn changes_side_by_side_keep_their_own_way_back() {
     let entries = f.journal().list().unwrap();
     assert_eq!(entries.len(), writers * rounds, "every change is on record");
     for entry in entries {
-        f.journal().undo(entry.id, Conflicts::Refuse).unwrap();
+        f.journal().undo(entry.id, UndoConflictPolicy::Refuse).unwrap();
     }
     assert_eq!(std::fs::read_dir(f.path("")).unwrap().count(), 0);
 }
 
 #[tokio::test]
 async fn a_backup_is_as_private_as_the_file() {
-    let f = Fixture::one_shot();
+    let f = ToolFixture::one_shot();
     f.put("secret", "s");
     std::fs::set_permissions(f.path("secret"), std::fs::Permissions::from_mode(0o600)).unwrap();
     f.call("Write", json!({"file_path": "secret", "content": "t", "backup": true})).await.unwrap();
     assert_eq!((f.text("secret.bak").as_str(), mode(&f.path("secret.bak"))), ("s", 0o600));
     f.call("Delete", json!({"file_path": "secret"})).await.unwrap();
     let id = f.journal().newest().unwrap().unwrap().id;
-    f.journal().undo(id, Conflicts::Refuse).unwrap();
+    f.journal().undo(id, UndoConflictPolicy::Refuse).unwrap();
     assert_eq!(mode(&f.path("secret")), 0o600);
 }
 
@@ -72,7 +72,7 @@ async fn a_workspace_whose_name_is_no_text_works_as_any_other() {
     for content in ["one", "two"] {
         let input = json!({"file_path": "a", "content": content, "backup": true});
         let call = zero_core::ToolCall {
-            id: zero_runtime::host::new_call_id(),
+            id: zero_runtime::tool_host::new_call_id(),
             session: None,
             tool: "Write".into(),
             input,
@@ -82,17 +82,17 @@ async fn a_workspace_whose_name_is_no_text_works_as_any_other() {
     }
     assert_eq!(std::fs::read_to_string(folder.join("work/a.bak")).unwrap(), "one");
     let newest = host.journal().newest().unwrap().unwrap();
-    host.journal().undo(newest.id, Conflicts::Refuse).unwrap();
+    host.journal().undo(newest.id, UndoConflictPolicy::Refuse).unwrap();
     assert_eq!(std::fs::read_to_string(folder.join("work/a")).unwrap(), "one");
     assert_eq!(std::fs::read_dir(temp.path()).unwrap().count(), 1, "nothing was made beside it");
 }
 
 #[test]
 fn a_change_under_way_is_not_taken_for_a_dead_one() {
-    let f = Fixture::one_shot();
+    let f = ToolFixture::one_shot();
     let workspace = Workspace::open(&[f.path("")], None).unwrap();
-    let target = workspace.locate("a", LastLink::Follow).unwrap();
-    let note = ChangeNote { tool: "t".into(), call: "c".into() };
+    let target = workspace.locate("a", FinalLinkMode::Follow).unwrap();
+    let note = ChangeOrigin { tool: "t".into(), call: "c".into() };
     // Recovery runs at the last moment before the change becomes visible.
     let meanwhile = || {
         let state = StateDir::new(f.outside().join("state"));
@@ -104,7 +104,7 @@ fn a_change_under_way_is_not_taken_for_a_dead_one() {
         assert_eq!(other.recover().unwrap(), 0);
         Ok(())
     };
-    let put = |_: &_| Ok(Change::Replace(b"new".to_vec()));
+    let put = |_: &_| Ok(FileChange::Replace(b"new".to_vec()));
     f.journal().change(&target, &note, meanwhile, put).unwrap();
     assert_eq!((f.text("a").as_str(), f.journal().list().unwrap().len()), ("new", 1));
 }
@@ -164,17 +164,18 @@ fn what_happened_is_never_reported_as_if_it_had_not() {
     std::fs::set_permissions(work.join("d"), std::fs::Permissions::from_mode(0o300)).unwrap();
     let host = host_in(&folder);
     let workspace = Workspace::open(std::slice::from_ref(&work), None).unwrap();
-    let note = ChangeNote { tool: "t".into(), call: "c".into() };
+    let note = ChangeOrigin { tool: "t".into(), call: "c".into() };
     for (name, remove) in [("d/f", true), ("d/g", false)] {
-        let target = workspace.locate(name, LastLink::Follow).unwrap();
-        let decide =
-            |_: &_| Ok(if remove { Change::Remove } else { Change::Replace(b"new".to_vec()) });
+        let target = workspace.locate(name, FinalLinkMode::Follow).unwrap();
+        let decide = |_: &_| {
+            Ok(if remove { FileChange::Remove } else { FileChange::Replace(b"new".to_vec()) })
+        };
         host.journal().change(&target, &note, || Ok(()), decide).unwrap();
     }
     let ids: Vec<u64> = host.journal().list().unwrap().iter().map(|entry| entry.id).collect();
     assert_eq!(ids.len(), 2, "both have a way back");
     for id in ids {
-        host.journal().undo(id, Conflicts::Refuse).unwrap();
+        host.journal().undo(id, UndoConflictPolicy::Refuse).unwrap();
     }
     for name in ["f", "g"] {
         assert_eq!(std::fs::read_to_string(work.join("d").join(name)).unwrap(), name);
@@ -195,17 +196,17 @@ fn a_file_that_may_not_be_written_is_not_replaced() {
     std::fs::set_permissions(work.join("f"), std::fs::Permissions::from_mode(0o444)).unwrap();
     let host = host_in(&folder);
     let workspace = Workspace::open(std::slice::from_ref(&work), None).unwrap();
-    let target = workspace.locate("f", LastLink::Follow).unwrap();
-    let note = ChangeNote { tool: "t".into(), call: "c".into() };
-    let put = |_: &_| Ok(Change::Replace(b"new".to_vec()));
+    let target = workspace.locate("f", FinalLinkMode::Follow).unwrap();
+    let note = ChangeOrigin { tool: "t".into(), call: "c".into() };
+    let put = |_: &_| Ok(FileChange::Replace(b"new".to_vec()));
     let error = host.journal().change(&target, &note, || Ok(()), put).unwrap_err();
-    assert_eq!(error.reason(), Some(zero_core::Reason::AccessDenied), "{error}");
+    assert_eq!(error.reason(), Some(zero_core::ErrorReason::AccessDenied), "{error}");
     assert_eq!(std::fs::read_to_string(work.join("f")).unwrap(), "old");
 }
 
 #[tokio::test]
 async fn the_rules_of_a_repository_end_at_its_border() {
-    let f = Fixture::one_shot();
+    let f = ToolFixture::one_shot();
     f.put(".git/HEAD", "")
         .put(".gitignore", "*\n")
         .put("proj/.git/HEAD", "")
@@ -223,7 +224,7 @@ async fn the_rules_of_a_repository_end_at_its_border() {
 /// whose last change never came to pass.
 #[test]
 fn recovery_forgets_no_change_that_was_made() {
-    let f = Arc::new(Fixture::one_shot());
+    let f = Arc::new(ToolFixture::one_shot());
     f.put("flip", "A");
     let (writers, rounds) = (3, 80);
     let is_over = Arc::new(AtomicBool::new(false));
@@ -239,18 +240,18 @@ fn recovery_forgets_no_change_that_was_made() {
             })
         })
         .collect();
-    let flip = |before: &Snapshot| match before {
-        Snapshot::File { bytes, .. } if bytes == b"A" => Ok(Change::Replace(b"B".to_vec())),
-        _ => Ok(Change::Replace(b"A".to_vec())),
+    let flip = |before: &FileSnapshot| match before {
+        FileSnapshot::File { bytes, .. } if bytes == b"A" => Ok(FileChange::Replace(b"B".to_vec())),
+        _ => Ok(FileChange::Replace(b"A".to_vec())),
     };
     let writers_at_work: Vec<_> = (0..writers)
         .map(|_| {
             let f = Arc::clone(&f);
             std::thread::spawn(move || {
                 let workspace = Workspace::open(&[f.path("")], None).unwrap();
-                let note = ChangeNote { tool: "t".into(), call: "c".into() };
+                let note = ChangeOrigin { tool: "t".into(), call: "c".into() };
                 for _ in 0..rounds {
-                    let target = workspace.locate("flip", LastLink::Follow).unwrap();
+                    let target = workspace.locate("flip", FinalLinkMode::Follow).unwrap();
                     f.journal().change(&target, &note, || Ok(()), flip).unwrap();
                 }
             })
@@ -264,7 +265,7 @@ fn recovery_forgets_no_change_that_was_made() {
 
 #[tokio::test]
 async fn an_undo_does_not_open_what_was_closed_since() {
-    let f = Fixture::one_shot();
+    let f = ToolFixture::one_shot();
     f.put("s", "s");
     std::fs::set_permissions(f.path("s"), std::fs::Permissions::from_mode(0o644)).unwrap();
     f.call("Edit", json!({"file_path": "s", "old_string": "s", "new_string": "SECRET"}))
@@ -272,6 +273,6 @@ async fn an_undo_does_not_open_what_was_closed_since() {
         .unwrap();
     std::fs::set_permissions(f.path("s"), std::fs::Permissions::from_mode(0o600)).unwrap();
     let id = f.journal().newest().unwrap().unwrap().id;
-    f.journal().undo(id, Conflicts::Refuse).unwrap();
+    f.journal().undo(id, UndoConflictPolicy::Refuse).unwrap();
     assert_eq!((f.text("s").as_str(), mode(&f.path("s"))), ("s", 0o600));
 }

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::fixture::{Fixture, said};
+use crate::fixture::{ToolFixture, said};
 
 #[tokio::test]
 async fn a_write_makes_folders_and_says_what_it_did() {
-    let f = Fixture::one_shot();
+    let f = ToolFixture::one_shot();
     let done =
         f.call("Write", json!({"file_path": "a/b/new.txt", "content": "héllo\n"})).await.unwrap();
     assert_eq!(done.result.structured, json!({"success": true, "bytes_written": 7}));
@@ -28,7 +28,7 @@ async fn a_write_makes_folders_and_says_what_it_did() {
 
 #[tokio::test]
 async fn a_write_keeps_what_makes_the_file_itself() {
-    let f = Fixture::one_shot();
+    let f = ToolFixture::one_shot();
     f.put("run.sh", "old\r\nlines\r\n");
     std::fs::set_permissions(f.path("run.sh"), std::fs::Permissions::from_mode(0o750)).unwrap();
     f.call("Write", json!({"file_path": "run.sh", "content": "a\nb\n"})).await.unwrap();
@@ -58,7 +58,7 @@ async fn a_write_keeps_what_makes_the_file_itself() {
 
 #[tokio::test]
 async fn a_write_through_a_link_changes_the_file_it_points_at() {
-    let f = Fixture::one_shot();
+    let f = ToolFixture::one_shot();
     f.put("real.txt", "old");
     symlink("real.txt", f.path("link.txt")).unwrap();
     f.call("Write", json!({"file_path": "link.txt", "content": "new"})).await.unwrap();
@@ -68,7 +68,7 @@ async fn a_write_through_a_link_changes_the_file_it_points_at() {
 
 #[tokio::test]
 async fn a_backup_is_kept_beside_the_file() {
-    let f = Fixture::one_shot();
+    let f = ToolFixture::one_shot();
     f.put("a.txt", "one");
     for (content, backup) in [("two", "one"), ("three", "two")] {
         let input = json!({"file_path": "a.txt", "content": content, "backup": true});
@@ -81,7 +81,7 @@ async fn a_backup_is_kept_beside_the_file() {
 
 #[tokio::test]
 async fn a_session_must_have_read_what_it_overwrites() {
-    let f = Fixture::session();
+    let f = ToolFixture::session();
     f.put("a.txt", "old\n");
     let write = json!({"file_path": "a.txt", "content": "new\n"});
     let error = f.fail("Write", write.clone()).await;
@@ -110,7 +110,7 @@ async fn a_session_must_have_read_what_it_overwrites() {
 
 #[tokio::test]
 async fn an_edit_without_a_read_needs_more_than_a_line_number() {
-    let f = Fixture::session();
+    let f = ToolFixture::session();
     f.put("a.txt", "one\n");
     let insert =
         json!({"file_path": "a.txt", "edits": [{"type": "insert", "line": 1, "newText": "zero"}]});
@@ -122,7 +122,7 @@ async fn an_edit_without_a_read_needs_more_than_a_line_number() {
 
 #[tokio::test]
 async fn a_file_that_was_edited_unread_is_still_unread() {
-    let f = Fixture::session();
+    let f = ToolFixture::session();
     f.put("a.txt", "one\ntwo\n");
     let edit =
         |old: &str, new: &str| json!({"file_path": "a.txt", "old_string": old, "new_string": new});
@@ -137,7 +137,7 @@ async fn a_file_that_was_edited_unread_is_still_unread() {
 
 #[tokio::test]
 async fn all_mistakes_of_an_edit_are_said_at_once() {
-    let f = Fixture::one_shot();
+    let f = ToolFixture::one_shot();
     f.put("a.txt", "a\n");
     let edit = |more: Value| {
         let mut input = json!({"file_path": "a.txt"});
@@ -192,7 +192,7 @@ async fn all_mistakes_of_an_edit_are_said_at_once() {
 
 #[tokio::test]
 async fn what_reads_as_utf_8_is_edited_as_utf_8() {
-    let f = Fixture::one_shot();
+    let f = ToolFixture::one_shot();
     let ascii = "plain\n".repeat(20_000).into_bytes();
     let file = |word: &[u8]| [&ascii[..], word, b" caf\xE9 cr\xE8me br\xFBl\xE9e\n"].concat();
     f.put("a.txt", file(b"old"));
@@ -204,7 +204,7 @@ async fn what_reads_as_utf_8_is_edited_as_utf_8() {
 
 #[tokio::test]
 async fn a_large_change_that_was_made_is_no_error() {
-    let f = Fixture::one_shot();
+    let f = ToolFixture::one_shot();
     f.put("a.txt", "old line\n".repeat(300_000));
     let input = json!({"file_path": "a.txt", "old_string": "old", "new_string": "new", "replace_all": true});
     let done = f.call("Edit", input).await.unwrap();
@@ -216,7 +216,7 @@ async fn a_large_change_that_was_made_is_no_error() {
 
 #[tokio::test]
 async fn an_edit_keeps_every_other_byte() {
-    let f = Fixture::one_shot();
+    let f = ToolFixture::one_shot();
     f.put("a.txt", b"\xEF\xBB\xBFone\r\ntwo\nthree\r\n\xFF\n");
     let done = f
         .call("Edit", json!({"file_path": "a.txt", "old_string": "two", "new_string": "2\nzwei"}))
@@ -247,7 +247,7 @@ async fn an_edit_keeps_every_other_byte() {
 
 #[tokio::test]
 async fn an_edit_that_cannot_be_made_says_why_and_changes_nothing() {
-    let f = Fixture::one_shot();
+    let f = ToolFixture::one_shot();
     f.put("a.rs", "fn main() {\n    print(1);\n}\nfn more() {\n    print(1);\n}\n");
     let edit =
         |old: &str, new: &str| json!({"file_path": "a.rs", "old_string": old, "new_string": new});
@@ -297,7 +297,7 @@ async fn an_edit_that_cannot_be_made_says_why_and_changes_nothing() {
 
 #[tokio::test]
 async fn edits_of_one_file_do_not_lose_each_other() {
-    let f = Arc::new(Fixture::one_shot());
+    let f = Arc::new(ToolFixture::one_shot());
     let lines: String = (0..40).map(|n| format!("line {n} old\n")).collect();
     f.put("shared.txt", &lines);
     let edits: Vec<_> = (0..40)
@@ -315,7 +315,7 @@ async fn edits_of_one_file_do_not_lose_each_other() {
 
 #[tokio::test]
 async fn a_delete_takes_files_and_links_and_nothing_else() {
-    let f = Fixture::one_shot();
+    let f = ToolFixture::one_shot();
     f.put("dir/a.txt", "a").put("target.txt", "t");
     symlink("target.txt", f.path("link")).unwrap();
     f.call("Delete", json!({"file_path": "link"})).await.unwrap();
@@ -332,17 +332,17 @@ async fn a_delete_takes_files_and_links_and_nothing_else() {
 
 #[tokio::test]
 async fn a_new_file_never_replaces_one_made_meanwhile() {
-    let f = Fixture::one_shot();
+    let f = ToolFixture::one_shot();
     let workspace = zero_sandbox::Workspace::open(&[f.path("")], None).unwrap();
-    let target = workspace.locate("new.txt", zero_sandbox::LastLink::Follow).unwrap();
-    let note = zero_sandbox::ChangeNote { tool: "t".into(), call: "c".into() };
+    let target = workspace.locate("new.txt", zero_sandbox::FinalLinkMode::Follow).unwrap();
+    let note = zero_sandbox::ChangeOrigin { tool: "t".into(), call: "c".into() };
     let error = f.journal().change(
         &target,
         &note,
         || Ok(()),
         |_| {
             f.put("new.txt", "theirs");
-            Ok(zero_sandbox::Change::Replace(b"ours".to_vec()))
+            Ok(zero_sandbox::FileChange::Replace(b"ours".to_vec()))
         },
     );
     assert!(error.unwrap_err().message.contains("changed by somebody else"));

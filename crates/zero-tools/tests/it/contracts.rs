@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 use zero_runtime::DialectName::{self, Acp, Canonical, Opencode, Qwen};
-use zero_runtime::{Dialect, Outcome};
+use zero_runtime::{CallOutcome, Dialect};
 
-use crate::fixture::Fixture;
+use crate::fixture::ToolFixture;
 
 /// Panics where `found` has not the shape of `expected`: same types, at least the same fields, and
 /// every item of a list like the first one expected.
@@ -33,8 +33,8 @@ fn same_shape(expected: &Value, found: &Value, place: &str) {
 }
 
 /// The project the examples speak of.
-fn project() -> Fixture {
-    let f = Fixture::one_shot();
+fn project() -> ToolFixture {
+    let f = ToolFixture::one_shot();
     f.put(
         "src/app.ts",
         "import React from 'react';\n\nconst App = () => {\n  return <div>Hello</div>;\n};",
@@ -50,7 +50,7 @@ fn project() -> Fixture {
     f
 }
 
-async fn run(f: &Fixture, dialect: DialectName, tool: &str, input: Value) -> Outcome {
+async fn run(f: &ToolFixture, dialect: DialectName, tool: &str, input: Value) -> CallOutcome {
     f.speak(dialect, tool, input.clone())
         .await
         .unwrap_or_else(|error| panic!("{tool} {input}: {error}"))
@@ -58,7 +58,7 @@ async fn run(f: &Fixture, dialect: DialectName, tool: &str, input: Value) -> Out
 
 /// Runs an example and compares the first piece of content.
 async fn check(
-    f: &Fixture,
+    f: &ToolFixture,
     dialect: DialectName,
     tool: &str,
     input: Value,
@@ -142,7 +142,7 @@ async fn editors_agents_get_what_they_expect() {
 
 #[test]
 fn a_definition_is_what_an_editor_expects() {
-    let f = Fixture::one_shot();
+    let f = ToolFixture::one_shot();
     let offered = Dialect::new(Acp).offered(f.host.registry());
     let read = offered.iter().find(|tool| tool.name == "read_file").unwrap();
     assert_eq!(read.description, "Read the contents of a file from the workspace");
@@ -176,7 +176,7 @@ fn a_definition_is_what_an_editor_expects() {
 async fn the_canonical_examples_give_exactly_the_agreed_fields() {
     let f = project();
     let go = f.path("main.go").display().to_string();
-    let structured = |outcome: &Outcome| outcome.result.structured.clone();
+    let structured = |outcome: &CallOutcome| outcome.result.structured.clone();
     let read = run(&f, Canonical, "Read", json!({"file_path": go})).await;
     assert_eq!(
         structured(&read),

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 use zero_core::ToolCall;
-use zero_runtime::host::new_call_id;
+use zero_runtime::tool_host::new_call_id;
 use zero_runtime::{Dialect, DialectName, ToolHost};
-use zero_sandbox::EntryState;
-use zero_sandbox::journal::Conflicts;
+use zero_sandbox::ChangeState;
+use zero_sandbox::journal::UndoConflictPolicy;
 
 use crate::fixture::host_in;
 
@@ -54,7 +54,7 @@ async fn kill_dash_nine_leaves_old_or_new_and_a_way_back() {
     let mut random = generator(7);
     let (mut undone, mut recovered) = (0, 0);
     for kill in 0..KILLS {
-        let mut writer = Writer::start(folder);
+        let mut writer = WriterProcess::start(folder);
         writer.wait_for_writes(random() % WRITES_MAX);
         // Somewhere in the next one, however long that takes here.
         let one = u64::try_from(writer.one_took.as_micros()).unwrap();
@@ -69,10 +69,10 @@ async fn kill_dash_nine_leaves_old_or_new_and_a_way_back() {
         if kill % 5 == 0
             && let Some(newest) = host.journal().newest().unwrap()
         {
-            assert_eq!(newest.state, EntryState::Applied);
+            assert_eq!(newest.state, ChangeState::Applied);
             let at =
                 FILES.iter().position(|(name, _)| newest.path == *name).expect("one of our files");
-            host.journal().undo(newest.id, Conflicts::Refuse).unwrap();
+            host.journal().undo(newest.id, UndoConflictPolicy::Refuse).unwrap();
             assert_eq!(version(folder, FILES[at]), versions[at] - 1, "after kill {kill}");
             undone += 1;
         }
@@ -82,14 +82,14 @@ async fn kill_dash_nine_leaves_old_or_new_and_a_way_back() {
 }
 
 /// The process that writes.
-struct Writer {
+struct WriterProcess {
     child: Child,
     said: BufReader<ChildStdout>,
     /// How long the last write took that was waited for.
     one_took: Duration,
 }
 
-impl Writer {
+impl WriterProcess {
     /// Starts it, and waits until it writes.
     fn start(folder: &Path) -> Self {
         let test = "crash::kill_dash_nine_leaves_old_or_new_and_a_way_back";

@@ -7,17 +7,17 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use zero_core::{ErrorType, SessionId};
-use zero_policy::rule::{Owner, Rule, Source};
-use zero_policy::{Engine, EngineConfig, Mode, Verdict};
+use zero_policy::rule::{PolicyRule, RuleOwner, RuleSource};
+use zero_policy::{PermissionMode, PolicyEngine, PolicyEngineConfig, Verdict};
 use zero_runtime::tool::BoxFuture;
-use zero_runtime::{Editor, RulePolicy, SessionConfig, Written};
-use zero_sandbox::journal::Conflicts;
+use zero_runtime::{Editor, EditorWriteOutcome, RulePolicy, ToolHostSessionConfig};
+use zero_sandbox::journal::UndoConflictPolicy;
 
-use crate::fixture::{Fixture, said};
+use crate::fixture::{ToolFixture, said};
 
 /// What an editor does with what it is given.
 #[derive(Clone, Copy)]
-enum Manner {
+enum EditorBehavior {
     /// Saves it.
     Saves,
     /// Puts a space around each `=` and saves it.
@@ -35,15 +35,15 @@ enum Manner {
 }
 
 /// An editor with these buffers.
-struct Scripted {
-    manner: Mutex<Manner>,
+struct ScriptedEditor {
+    manner: Mutex<EditorBehavior>,
     buffers: Mutex<HashMap<PathBuf, String>>,
     /// What it was asked, as `read NAME` and `write NAME`.
     asked: Mutex<Vec<String>>,
 }
 
-impl Scripted {
-    fn new(manner: Manner) -> Arc<Self> {
+impl ScriptedEditor {
+    fn new(manner: EditorBehavior) -> Arc<Self> {
         let manner = Mutex::new(manner);
         Arc::new(Self { manner, buffers: Mutex::default(), asked: Mutex::default() })
     }
@@ -67,35 +67,35 @@ impl Scripted {
         self.buffers.lock().unwrap()[&path.canonicalize().unwrap()].clone()
     }
 
-    fn take(&self, path: &Path, text: &str) -> Written {
+    fn take(&self, path: &Path, text: &str) -> EditorWriteOutcome {
         let text = match *self.manner.lock().unwrap() {
-            Manner::TakesNothing => return Written::NotTaken,
-            Manner::Refuses => return Written::Refused("not today".to_owned()),
-            Manner::Formats => text.replace('=', " = "),
+            EditorBehavior::TakesNothing => return EditorWriteOutcome::NotTaken,
+            EditorBehavior::Refuses => return EditorWriteOutcome::Refused("not today".to_owned()),
+            EditorBehavior::Formats => text.replace('=', " = "),
             _ => text.to_owned(),
         };
         self.buffers.lock().unwrap().insert(path.to_owned(), text.clone());
-        if !matches!(*self.manner.lock().unwrap(), Manner::Keeps) {
+        if !matches!(*self.manner.lock().unwrap(), EditorBehavior::Keeps) {
             std::fs::write(path, text).unwrap();
         }
-        Written::Taken
+        EditorWriteOutcome::Taken
     }
 }
 
-impl Editor for Scripted {
+impl Editor for ScriptedEditor {
     fn read<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, Option<String>> {
         self.note("read", path);
-        if matches!(*self.manner.lock().unwrap(), Manner::Hangs) {
+        if matches!(*self.manner.lock().unwrap(), EditorBehavior::Hangs) {
             return Box::pin(std::future::pending());
         }
-        if matches!(*self.manner.lock().unwrap(), Manner::IsLedAstray) {
+        if matches!(*self.manner.lock().unwrap(), EditorBehavior::IsLedAstray) {
             lead_astray(path);
             return Box::pin(std::future::ready(std::fs::read_to_string(path).ok()));
         }
         Box::pin(std::future::ready(self.buffers.lock().unwrap().get(path).cloned()))
     }
 
-    fn write<'a>(&'a self, path: &'a Path, text: &'a str) -> BoxFuture<'a, Written> {
+    fn write<'a>(&'a self, path: &'a Path, text: &'a str) -> BoxFuture<'a, EditorWriteOutcome> {
         self.note("write", path);
         Box::pin(std::future::ready(self.take(path, text)))
     }
@@ -110,28 +110,29 @@ fn lead_astray(path: &Path) {
     }
 }
 
-fn with(editor: &Arc<Scripted>) -> Fixture {
+fn with(editor: &Arc<ScriptedEditor>) -> ToolFixture {
     with_rules(editor, &[])
 }
 
 /// A session with an editor, where these are denied and nobody is asked about the rest.
-fn with_rules(editor: &Arc<Scripted>, denied: &[&str]) -> Fixture {
+fn with_rules(editor: &Arc<ScriptedEditor>, denied: &[&str]) -> ToolFixture {
     let editor = Arc::clone(editor) as Arc<dyn Editor>;
-    let config = SessionConfig { editor: Some(editor), ..SessionConfig::default() };
-    Fixture::session_opened(
+    let config = ToolHostSessionConfig { editor: Some(editor), ..ToolHostSessionConfig::default() };
+    ToolFixture::session_opened(
         |host| {
             if denied.is_empty() {
                 return;
             }
             let rule = |text: &&str| {
-                let source = Source { name: "test".to_owned(), line: None, owner: Owner::Person };
-                Rule::parse(text, Verdict::Deny, source).unwrap()
+                let source =
+                    RuleSource { name: "test".to_owned(), line: None, owner: RuleOwner::Person };
+                PolicyRule::parse(text, Verdict::Deny, source).unwrap()
             };
-            let engine = Engine::new(EngineConfig {
+            let engine = PolicyEngine::new(PolicyEngineConfig {
                 rules: denied.iter().map(rule).collect(),
                 roots: host.workspace.roots().map(Path::to_owned).collect(),
-                mode: Mode::AcceptEdits,
-                ..EngineConfig::default()
+                mode: PermissionMode::AcceptEdits,
+                ..PolicyEngineConfig::default()
             });
             host.policy = Arc::new(RulePolicy::new(engine, Vec::new()));
         },
@@ -153,7 +154,7 @@ fn write(name: &str, content: &str) -> Value {
 
 #[tokio::test]
 async fn text_that_is_not_saved_is_what_is_read() {
-    let editor = Scripted::new(Manner::Saves);
+    let editor = ScriptedEditor::new(EditorBehavior::Saves);
     let f = with(&editor);
     f.put("a", "on disk\n").put("b", "same\n");
     editor.open(&f.path("a"), "being typed\n");
@@ -169,7 +170,7 @@ async fn text_that_is_not_saved_is_what_is_read() {
 
 #[tokio::test]
 async fn a_change_is_made_on_the_buffer_and_in_it_and_can_be_taken_back() {
-    let editor = Scripted::new(Manner::Saves);
+    let editor = ScriptedEditor::new(EditorBehavior::Saves);
     let f = with(&editor);
     f.put("a", "one\ntwo\n");
     editor.open(&f.path("a"), "one\ntwo\nthree\n");
@@ -186,7 +187,7 @@ async fn a_change_is_made_on_the_buffer_and_in_it_and_can_be_taken_back() {
     assert_eq!(editor.buffer(&f.path("b")), "new file\n");
     for expected in [None, Some("one\ntwo\n3\n"), Some("one\ntwo\n")] {
         let newest = f.journal().newest().unwrap().unwrap();
-        f.journal().undo(newest.id, Conflicts::Refuse).unwrap();
+        f.journal().undo(newest.id, UndoConflictPolicy::Refuse).unwrap();
         match expected {
             None => assert!(!f.path("b").exists()),
             Some(text) => assert_eq!(f.text("a"), text, "what was on disk"),
@@ -200,7 +201,7 @@ fn two(text: &str) -> (String, String) {
 
 #[tokio::test]
 async fn what_the_editor_makes_of_it_on_saving_is_told_and_known() {
-    let editor = Scripted::new(Manner::Formats);
+    let editor = ScriptedEditor::new(EditorBehavior::Formats);
     let f = with(&editor);
     f.put("a", "x = 1\ny = 2\n");
     f.call("Read", read("a")).await.unwrap();
@@ -218,13 +219,13 @@ async fn what_the_editor_makes_of_it_on_saving_is_told_and_known() {
     assert!(said(&done).contains("-a=b\n+a = b"), "{}", said(&done));
     assert_eq!(done.result.structured["bytes_written"], 6);
     let newest = f.journal().newest().unwrap().unwrap();
-    f.journal().undo(newest.id, Conflicts::Refuse).unwrap();
+    f.journal().undo(newest.id, UndoConflictPolicy::Refuse).unwrap();
     assert!(!f.path("b").exists(), "what was formatted counts as the change");
 }
 
 #[tokio::test]
 async fn what_is_not_saved_is_not_said_to_be_on_disk() {
-    let editor = Scripted::new(Manner::Keeps);
+    let editor = ScriptedEditor::new(EditorBehavior::Keeps);
     let f = with(&editor);
     f.put("a", "one\n");
     editor.open(&f.path("a"), "one\n");
@@ -239,7 +240,7 @@ async fn what_is_not_saved_is_not_said_to_be_on_disk() {
 
 #[tokio::test]
 async fn a_buffer_that_changed_since_it_was_read_is_not_overwritten() {
-    let editor = Scripted::new(Manner::Saves);
+    let editor = ScriptedEditor::new(EditorBehavior::Saves);
     let f = with(&editor);
     f.put("a", "one\ntwo\n").put("long", "line\n".repeat(3_000));
     f.call("Read", read("a")).await.unwrap();
@@ -269,7 +270,7 @@ async fn a_buffer_that_changed_since_it_was_read_is_not_overwritten() {
 
 #[tokio::test]
 async fn what_an_editor_has_yet_to_load_again_is_read_from_disk() {
-    let editor = Scripted::new(Manner::Saves);
+    let editor = ScriptedEditor::new(EditorBehavior::Saves);
     let f = with(&editor);
     f.put("a", "one\n");
     editor.open(&f.path("a"), "one\n");
@@ -284,7 +285,7 @@ async fn what_an_editor_has_yet_to_load_again_is_read_from_disk() {
 
 #[tokio::test]
 async fn an_editor_that_takes_nothing_is_done_without() {
-    let editor = Scripted::new(Manner::TakesNothing);
+    let editor = ScriptedEditor::new(EditorBehavior::TakesNothing);
     let f = with(&editor);
     f.put("a", "one\n");
     editor.open(&f.path("a"), "one\ntyped\n");
@@ -301,7 +302,7 @@ async fn an_editor_that_takes_nothing_is_done_without() {
 
 #[tokio::test]
 async fn an_editor_that_refuses_is_not_gone_round() {
-    let editor = Scripted::new(Manner::Refuses);
+    let editor = ScriptedEditor::new(EditorBehavior::Refuses);
     let f = with(&editor);
     f.put("a", "one\n");
     f.call("Read", read("a")).await.unwrap();
@@ -318,7 +319,7 @@ async fn an_editor_that_refuses_is_not_gone_round() {
 
 #[tokio::test]
 async fn an_editor_that_hangs_is_waited_for_once() {
-    let editor = Scripted::new(Manner::Hangs);
+    let editor = ScriptedEditor::new(EditorBehavior::Hangs);
     let f = with(&editor);
     f.put("a", "one\n");
     let start = Instant::now();
@@ -332,7 +333,7 @@ async fn an_editor_that_hangs_is_waited_for_once() {
 
 #[tokio::test]
 async fn what_is_not_for_the_editor_is_never_asked_of_it() {
-    let editor = Scripted::new(Manner::Saves);
+    let editor = ScriptedEditor::new(EditorBehavior::Saves);
     let f = with_rules(&editor, &["Read(secret*)", "Edit(locked)"]);
     f.put("secret", "s")
         .put("locked", "l")
@@ -360,7 +361,7 @@ async fn what_is_not_for_the_editor_is_never_asked_of_it() {
 
 #[tokio::test]
 async fn line_endings_stay_what_they_are_on_disk() {
-    let editor = Scripted::new(Manner::Keeps);
+    let editor = ScriptedEditor::new(EditorBehavior::Keeps);
     let f = with(&editor);
     f.put("a", "one\r\ntwo\r\n");
     editor.open(&f.path("a"), "one\ntwo\n");
@@ -377,11 +378,11 @@ async fn an_editor_that_is_led_astray_tells_and_changes_nothing() {
         ("Edit", edit("d/a", "mine", "changed")),
         ("Write", write("d/a", "changed\n")),
     ] {
-        let editor = Scripted::new(Manner::Saves);
+        let editor = ScriptedEditor::new(EditorBehavior::Saves);
         let f = with(&editor);
         f.put("d/a", "mine\n").put("elsewhere/a", "secret mine\n");
         f.call("Read", read("d/a")).await.unwrap();
-        *editor.manner.lock().unwrap() = Manner::IsLedAstray;
+        *editor.manner.lock().unwrap() = EditorBehavior::IsLedAstray;
         let told = match f.call(tool, input).await {
             Ok(outcome) => said(&outcome),
             Err(error) => error.message,

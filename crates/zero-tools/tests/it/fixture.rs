@@ -5,35 +5,35 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
-use zero_core::{Limits, SessionId, ToolCall, ToolError};
-use zero_runtime::host::new_call_id;
+use zero_core::{HostLimits, SessionId, ToolCall, ToolError};
 use zero_runtime::tool::BoxFuture;
+use zero_runtime::tool_host::new_call_id;
 use zero_runtime::{
-    Answer, Approver, CommandSettings, Dialect, DialectName, HostConfig, Outcome, Question,
-    Session, ToolHost,
+    ApprovalAnswer, ApprovalQuestion, Approver, CallOutcome, CommandSettings, Dialect, DialectName,
+    ToolHost, ToolHostConfig, ToolHostSession,
 };
 use zero_sandbox::{Journal, StateDir, Workspace};
 
-pub(crate) struct Yes;
+pub(crate) struct AlwaysApprove;
 
-impl Approver for Yes {
+impl Approver for AlwaysApprove {
     fn name(&self) -> &str {
         "test"
     }
 
-    fn ask<'a>(&'a self, _: &'a Question) -> BoxFuture<'a, Answer> {
-        Box::pin(std::future::ready(Answer::AllowOnce))
+    fn ask<'a>(&'a self, _: &'a ApprovalQuestion) -> BoxFuture<'a, ApprovalAnswer> {
+        Box::pin(std::future::ready(ApprovalAnswer::AllowOnce))
     }
 }
 
 /// A host with all tools in a temp folder.
-pub(crate) struct Fixture {
+pub(crate) struct ToolFixture {
     temp: tempfile::TempDir,
     pub(crate) host: ToolHost,
-    session: Session,
+    session: ToolHostSession,
 }
 
-impl Fixture {
+impl ToolFixture {
     /// Single calls without memory.
     pub(crate) fn one_shot() -> Self {
         Self::build(CommandSettings::default(), |host| host.one_shot())
@@ -45,7 +45,7 @@ impl Fixture {
     }
 
     /// Single calls whose commands have these settings, and whose host these limits.
-    pub(crate) fn with_limits(settings: CommandSettings, limits: Limits) -> Self {
+    pub(crate) fn with_limits(settings: CommandSettings, limits: HostLimits) -> Self {
         Self::build_with(settings, limits, |host| host.one_shot())
     }
 
@@ -60,42 +60,42 @@ impl Fixture {
     }
 
     /// Calls of one session of a host that is set up in the given way.
-    pub(crate) fn session_of(set_up: impl FnOnce(&mut HostConfig)) -> Self {
+    pub(crate) fn session_of(set_up: impl FnOnce(&mut ToolHostConfig)) -> Self {
         Self::assemble(set_up, |host| host.open_session(SessionId::new("test").unwrap()))
     }
 
     /// Calls of a session that is opened in the given way, of a host that is set up in the given
     /// way.
     pub(crate) fn session_opened(
-        set_up: impl FnOnce(&mut HostConfig),
-        open: impl FnOnce(&ToolHost) -> Result<Session, ToolError>,
+        set_up: impl FnOnce(&mut ToolHostConfig),
+        open: impl FnOnce(&ToolHost) -> Result<ToolHostSession, ToolError>,
     ) -> Self {
         Self::assemble(set_up, open)
     }
 
     fn build(
         commands: CommandSettings,
-        open: impl FnOnce(&ToolHost) -> Result<Session, ToolError>,
+        open: impl FnOnce(&ToolHost) -> Result<ToolHostSession, ToolError>,
     ) -> Self {
         // A large change takes a program without optimization a while on a busy machine.
         let file_timeout = std::time::Duration::from_secs(10 * 60);
-        Self::build_with(commands, Limits { file_timeout, ..Limits::default() }, open)
+        Self::build_with(commands, HostLimits { file_timeout, ..HostLimits::default() }, open)
     }
 
     fn build_with(
         commands: CommandSettings,
-        limits: Limits,
-        open: impl FnOnce(&ToolHost) -> Result<Session, ToolError>,
+        limits: HostLimits,
+        open: impl FnOnce(&ToolHost) -> Result<ToolHostSession, ToolError>,
     ) -> Self {
-        let set_up = |config: &mut HostConfig| {
+        let set_up = |config: &mut ToolHostConfig| {
             (config.commands, config.limits) = (commands, limits);
         };
         Self::assemble(set_up, open)
     }
 
     fn assemble(
-        set_up: impl FnOnce(&mut HostConfig),
-        open: impl FnOnce(&ToolHost) -> Result<Session, ToolError>,
+        set_up: impl FnOnce(&mut ToolHostConfig),
+        open: impl FnOnce(&ToolHost) -> Result<ToolHostSession, ToolError>,
     ) -> Self {
         // Not in `/tmp`, where a command would see the way to it in its own.
         let temp = tempfile::tempdir_in("/var/tmp").unwrap();
@@ -111,7 +111,7 @@ impl Fixture {
     }
 
     /// The session of its calls.
-    pub(crate) fn open_session(&self) -> &Session {
+    pub(crate) fn open_session(&self) -> &ToolHostSession {
         &self.session
     }
 
@@ -149,7 +149,7 @@ impl Fixture {
         dialect: DialectName,
         tool: &str,
         input: Value,
-    ) -> Result<Outcome, ToolError> {
+    ) -> Result<CallOutcome, ToolError> {
         let call = ToolCall {
             id: new_call_id(),
             session: None,
@@ -164,7 +164,7 @@ impl Fixture {
     }
 
     /// Makes a call in the canonical dialect.
-    pub(crate) async fn call(&self, tool: &str, input: Value) -> Result<Outcome, ToolError> {
+    pub(crate) async fn call(&self, tool: &str, input: Value) -> Result<CallOutcome, ToolError> {
         self.speak(DialectName::Canonical, tool, input).await
     }
 
@@ -180,11 +180,13 @@ pub(crate) fn host_in(folder: &Path) -> ToolHost {
     host_with(folder, |_| {})
 }
 
-fn host_with(folder: &Path, set_up: impl FnOnce(&mut HostConfig)) -> ToolHost {
+fn host_with(folder: &Path, set_up: impl FnOnce(&mut ToolHostConfig)) -> ToolHost {
     let workspace = Workspace::open(&[folder.join("work")], None).unwrap();
     let state = StateDir::new(folder.join("state"));
-    let mut config =
-        HostConfig { approver: Some(Arc::new(Yes)), ..HostConfig::new(workspace, state) };
+    let mut config = ToolHostConfig {
+        approver: Some(Arc::new(AlwaysApprove)),
+        ..ToolHostConfig::new(workspace, state)
+    };
     set_up(&mut config);
     let host = ToolHost::new(config);
     host.registry().add("builtin", zero_tools::builtin()).unwrap();
@@ -192,6 +194,6 @@ fn host_with(folder: &Path, set_up: impl FnOnce(&mut HostConfig)) -> ToolHost {
 }
 
 /// The first piece of content as text.
-pub(crate) fn said(outcome: &Outcome) -> String {
+pub(crate) fn said(outcome: &CallOutcome) -> String {
     outcome.rendered.content[0]["text"].as_str().unwrap_or_default().to_owned()
 }

@@ -5,69 +5,76 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
-use zero_core::{Reason, ToolCall, ToolError};
-use zero_policy::rule::Owner;
-use zero_policy::{Engine, EngineConfig, Mode, Rule, Source, Verdict};
+use zero_core::{ErrorReason, ToolCall, ToolError};
+use zero_policy::rule::RuleOwner;
+use zero_policy::{
+    PermissionMode, PolicyEngine, PolicyEngineConfig, PolicyRule, RuleSource, Verdict,
+};
 use zero_runtime::audit::AuditRow;
-use zero_runtime::host::new_call_id;
 use zero_runtime::tool::BoxFuture;
+use zero_runtime::tool_host::new_call_id;
 use zero_runtime::{
-    Access, Answer, Approver, Dialect, DialectName, Hook, HookLook, Hooks, OnFailure, Outcome,
-    Question, RulePolicy, ToolPattern,
+    ApprovalAnswer, ApprovalQuestion, Approver, CallOutcome, Dialect, DialectName, Hook,
+    HookFailureAction, HookFileReader, HookSettings, LaunchAccess, RulePolicy, ToolPattern,
 };
 
-use crate::fixture::{Fixture, said};
+use crate::fixture::{ToolFixture, said};
 use crate::services::marked;
 
 /// Answers every question in one way, and remembers them.
-struct Person {
-    answer: Answer,
-    questions: Mutex<Vec<Question>>,
+struct ScriptedApprover {
+    answer: ApprovalAnswer,
+    questions: Mutex<Vec<ApprovalQuestion>>,
 }
 
-impl Approver for Person {
+impl Approver for ScriptedApprover {
     fn name(&self) -> &str {
         "test"
     }
 
-    fn ask<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Answer> {
+    fn ask<'a>(&'a self, question: &'a ApprovalQuestion) -> BoxFuture<'a, ApprovalAnswer> {
         self.questions.lock().unwrap().push(question.clone());
         Box::pin(std::future::ready(self.answer))
     }
 }
 
 /// A host with rules and hooks, and a person.
-struct Lab {
-    f: Fixture,
-    person: Arc<Person>,
+struct HookFixture {
+    f: ToolFixture,
+    person: Arc<ScriptedApprover>,
 }
 
-impl Lab {
-    fn new(rules: &[&str], hooks: Hooks) -> Self {
-        Self::answering(Answer::AllowOnce, rules, hooks)
+impl HookFixture {
+    fn new(rules: &[&str], hooks: HookSettings) -> Self {
+        Self::answering(ApprovalAnswer::AllowOnce, rules, hooks)
     }
 
     fn before(rules: &[&str], script: &str) -> Self {
-        Self::new(rules, Hooks { before: vec![sh(script)], after: vec![] })
+        Self::new(rules, HookSettings { before: vec![sh(script)], after: vec![] })
     }
 
     fn after(script: &str) -> Self {
-        Self::new(&[], Hooks { before: vec![], after: vec![sh(script)] })
+        Self::new(&[], HookSettings { before: vec![], after: vec![sh(script)] })
     }
 
-    fn answering(answer: Answer, rules: &[&str], hooks: Hooks) -> Self {
+    fn answering(answer: ApprovalAnswer, rules: &[&str], hooks: HookSettings) -> Self {
         let rule = |text: &&str| {
             let (verdict, text) = text.split_once(' ').unwrap();
             let verdict = Verdict::ALL.into_iter().find(|known| known.word() == verdict).unwrap();
-            let source = Source { name: "rules".to_owned(), line: None, owner: Owner::Person };
-            Rule::parse(text, verdict, source).unwrap()
+            let source =
+                RuleSource { name: "rules".to_owned(), line: None, owner: RuleOwner::Person };
+            PolicyRule::parse(text, verdict, source).unwrap()
         };
         let rules = rules.iter().map(rule).collect();
-        let person = Arc::new(Person { answer, questions: Mutex::default() });
+        let person = Arc::new(ScriptedApprover { answer, questions: Mutex::default() });
         let approver = Arc::clone(&person);
-        let f = Fixture::session_of(|config| {
+        let f = ToolFixture::session_of(|config| {
             let roots = config.workspace.roots().map(Into::into).collect();
-            let engine = Engine::new(EngineConfig { rules, roots, ..EngineConfig::default() });
+            let engine = PolicyEngine::new(PolicyEngineConfig {
+                rules,
+                roots,
+                ..PolicyEngineConfig::default()
+            });
             config.policy =
                 Arc::new(RulePolicy::new(engine, vec!["/usr/bin".into(), "/bin".into()]));
             config.approver = Some(approver);
@@ -77,15 +84,15 @@ impl Lab {
         Self { f, person }
     }
 
-    async fn bash(&self, command: &str) -> Result<Outcome, ToolError> {
+    async fn bash(&self, command: &str) -> Result<CallOutcome, ToolError> {
         self.f.call("Bash", json!({"command": command})).await
     }
 
-    async fn read(&self) -> Result<Outcome, ToolError> {
+    async fn read(&self) -> Result<CallOutcome, ToolError> {
         self.f.call("Read", json!({"file_path": "a.txt"})).await
     }
 
-    fn questions(&self) -> Vec<Question> {
+    fn questions(&self) -> Vec<ApprovalQuestion> {
         self.person.questions.lock().unwrap().clone()
     }
 
@@ -108,8 +115,8 @@ fn sh(script: &str) -> Hook {
         tools: vec![ToolPattern::All],
         words: ["bash", "-c", script].map(str::to_owned).to_vec(),
         timeout: Duration::from_secs(60),
-        access: Access::ReadOnly,
-        on_failure: OnFailure::Deny,
+        access: LaunchAccess::ReadOnly,
+        on_failure: HookFailureAction::Deny,
         files: Vec::new(),
         written_at: "test:1".to_owned(),
     }
@@ -119,27 +126,27 @@ fn printing(answer: &Value) -> Hook {
     sh(&format!("cat > /dev/null; printf '%s' '{answer}'"))
 }
 
-fn before(hooks: &[Hook]) -> Hooks {
-    Hooks { before: hooks.to_vec(), after: vec![] }
+fn before(hooks: &[Hook]) -> HookSettings {
+    HookSettings { before: hooks.to_vec(), after: vec![] }
 }
 
 /// The texts of a result, piece by piece.
-fn texts(outcome: &Outcome) -> Vec<String> {
+fn texts(outcome: &CallOutcome) -> Vec<String> {
     let text = |piece: &Value| piece["text"].as_str().unwrap_or_default().to_owned();
     outcome.rendered.content.iter().map(text).collect()
 }
 
 #[track_caller]
-fn denied(outcome: Result<Outcome, ToolError>) -> ToolError {
+fn denied(outcome: Result<CallOutcome, ToolError>) -> ToolError {
     let error = outcome.map(|outcome| texts(&outcome)).unwrap_err();
     assert_eq!(error.error_type.word(), "permission_denied", "{error:?}");
-    assert_eq!(error.reason(), Some(Reason::Denied), "{error:?}");
+    assert_eq!(error.reason(), Some(ErrorReason::Denied), "{error:?}");
     error
 }
 
 #[tokio::test]
 async fn a_hook_is_told_of_the_call_and_may_say_nothing() {
-    let lab = Lab::before(&[], "cat > /tmp/told; exit 0");
+    let lab = HookFixture::before(&[], "cat > /tmp/told; exit 0");
     assert!(said(&lab.read().await.unwrap()).contains("alpha"));
     let row = lab.last_row();
     assert_eq!((row.hooks.len(), row.hooks[0].said.as_str()), (1, "nothing"));
@@ -148,7 +155,7 @@ async fn a_hook_is_told_of_the_call_and_may_say_nothing() {
         ("PreToolUse", "test:1")
     );
     assert!(row.hooks[0].duration_us > 0);
-    let lab = Lab::before(&[], "cat >&2; exit 2");
+    let lab = HookFixture::before(&[], "cat >&2; exit 2");
     let error = denied(lab.bash("echo hi").await);
     let told = error.message.split_once("test:1): ").unwrap().1;
     let told: Value = serde_json::from_str(told).unwrap();
@@ -167,7 +174,7 @@ async fn a_hook_denies_by_its_exit_code_or_by_json() {
         sh("echo 'not on Fridays' >&2; exit 2"),
         printing(&json!({"decision": "deny", "reason": "not on Fridays"})),
     ] {
-        let lab = Lab::new(&["allow Bash"], before(&[hook]));
+        let lab = HookFixture::new(&["allow Bash"], before(&[hook]));
         let error = denied(lab.bash("touch made").await);
         assert!(error.message.contains("denied by hook `bash -c "), "{error}");
         assert!(error.message.contains("(test:1): not on Fridays"), "{error}");
@@ -187,9 +194,11 @@ async fn a_hook_denies_by_its_exit_code_or_by_json() {
 
 #[tokio::test]
 async fn no_hook_allows_what_rules_deny_nor_hears_of_it() {
-    let hook =
-        Hook { access: Access::AsCommands, ..sh("touch heard; echo '{\"decision\": \"allow\"}'") };
-    let lab = Lab::new(&["deny Bash(touch:*)"], before(&[hook]));
+    let hook = Hook {
+        access: LaunchAccess::AsCommands,
+        ..sh("touch heard; echo '{\"decision\": \"allow\"}'")
+    };
+    let lab = HookFixture::new(&["deny Bash(touch:*)"], before(&[hook]));
     let error = denied(lab.bash("touch made").await);
     assert_eq!(error.details["matched_rule"], "Bash(touch:*)");
     assert!(!lab.f.path("made").exists() && !lab.f.path("heard").exists());
@@ -197,17 +206,20 @@ async fn no_hook_allows_what_rules_deny_nor_hears_of_it() {
     lab.f.call("Read", json!({"file": "a.txt"})).await.unwrap_err();
     assert!(lab.last_row().hooks.is_empty(), "nor of what is no call");
     // And what has to be asked is asked.
-    let lab =
-        Lab::answering(Answer::RejectOnce, &[], before(&[printing(&json!({"decision": "allow"}))]));
+    let lab = HookFixture::answering(
+        ApprovalAnswer::RejectOnce,
+        &[],
+        before(&[printing(&json!({"decision": "allow"}))]),
+    );
     let error = lab.bash("touch made").await.unwrap_err();
-    assert_eq!((error.reason(), lab.questions().len()), (Some(Reason::Rejected), 1));
+    assert_eq!((error.reason(), lab.questions().len()), (Some(ErrorReason::Rejected), 1));
     assert!(!lab.f.path("made").exists());
 }
 
 #[tokio::test]
 async fn a_hook_has_a_person_asked() {
     let wish = printing(&json!({"decision": "ask", "reason": "is it\n\u{1b}[2Jright?"}));
-    let lab = Lab::new(&["allow Read"], before(std::slice::from_ref(&wish)));
+    let lab = HookFixture::new(&["allow Read"], before(std::slice::from_ref(&wish)));
     assert!(said(&lab.read().await.unwrap()).contains("alpha"));
     let [question] = &lab.questions()[..] else { panic!("one question") };
     assert!(question.reason.ends_with("(test:1) asks: is it right?"), "{}", question.reason);
@@ -216,10 +228,14 @@ async fn a_hook_has_a_person_asked() {
     let decision = row.decision.unwrap();
     assert_eq!((row.hooks[0].said.as_str(), decision.verdict.as_str()), ("ask", "ask"));
     assert_eq!(decision.answered.as_deref(), Some("test: allow once"));
-    let lab = Lab::answering(Answer::RejectOnce, &[], before(std::slice::from_ref(&wish)));
-    assert_eq!(lab.read().await.unwrap_err().reason(), Some(Reason::Rejected));
+    let lab = HookFixture::answering(
+        ApprovalAnswer::RejectOnce,
+        &[],
+        before(std::slice::from_ref(&wish)),
+    );
+    assert_eq!(lab.read().await.unwrap_err().reason(), Some(ErrorReason::Rejected));
     // Nobody there to ask is a no.
-    let f = Fixture::session_of(|config| {
+    let f = ToolFixture::session_of(|config| {
         config.approver = None;
         config.hooks = before(&[wish]);
     });
@@ -231,7 +247,7 @@ async fn a_hook_has_a_person_asked() {
 #[tokio::test]
 async fn what_a_hook_rewrites_is_what_is_asked_about_and_runs() {
     let script = r#"cat > /dev/null; echo '{"input": {"command": "echo two"}}'"#;
-    let lab = Lab::before(&["ask Bash"], script);
+    let lab = HookFixture::before(&["ask Bash"], script);
     let outcome = lab.bash("echo one").await.unwrap();
     let texts = texts(&outcome);
     assert!(texts[0].contains("two") && !texts[0].contains("one"), "{texts:?}");
@@ -257,14 +273,14 @@ async fn hooks_stand_in_a_row_and_each_sees_what_the_one_before_left() {
     let first = r#"cat > /dev/null; echo '{"input": {"command": "echo b"}}'"#;
     let second = r#"grep -q '"echo b"' || exit 1; echo '{"decision": "ask", "input": {"command": "echo c"}}'"#;
     let third = "grep -q '\"echo c\"' || exit 1";
-    let lab = Lab::new(&[], before(&[sh(first), sh(second), sh(third)]));
+    let lab = HookFixture::new(&[], before(&[sh(first), sh(second), sh(third)]));
     let outcome = lab.bash("echo a").await.unwrap();
     assert!(said(&outcome).starts_with('c'), "{:?}", texts(&outcome));
     let row = lab.last_row();
     let said: Vec<&str> = row.hooks.iter().map(|hook| hook.said.as_str()).collect();
     assert_eq!(said, ["rewrite", "ask", "nothing"]);
     // The first no is the last word.
-    let lab = Lab::new(&[], before(&[sh("exit 2"), sh(first)]));
+    let lab = HookFixture::new(&[], before(&[sh("exit 2"), sh(first)]));
     denied(lab.bash("echo a").await);
     assert_eq!(lab.last_row().hooks.len(), 1);
 }
@@ -272,19 +288,19 @@ async fn hooks_stand_in_a_row_and_each_sees_what_the_one_before_left() {
 #[tokio::test]
 async fn what_a_hook_rewrites_is_judged_from_the_start() {
     let to_secret = printing(&json!({"decision": "allow", "input": {"file_path": "secrets/key"}}));
-    let lab = Lab::new(&["deny Read(secrets/**)"], before(&[to_secret]));
+    let lab = HookFixture::new(&["deny Read(secrets/**)"], before(&[to_secret]));
     lab.f.put("secrets/key", "treasure");
     let error = denied(lab.read().await);
     assert_eq!(error.details["matched_rule"], "Read(secrets/**)");
     assert!(error.message.contains("rewrote the input"), "{error}");
     assert!(!error.message.contains("treasure"), "{error}");
     let to_outside = printing(&json!({"input": {"file_path": "../outside"}}));
-    let lab = Lab::answering(Answer::RejectOnce, &[], before(&[to_outside]));
+    let lab = HookFixture::answering(ApprovalAnswer::RejectOnce, &[], before(&[to_outside]));
     std::fs::write(lab.f.outside().join("outside"), "treasure").unwrap();
     let error = lab.read().await.unwrap_err();
-    assert_eq!(error.reason(), Some(Reason::Rejected), "a person is asked about it: {error}");
+    assert_eq!(error.reason(), Some(ErrorReason::Rejected), "a person is asked about it: {error}");
     let to_command = printing(&json!({"input": {"command": "rm -rf ."}}));
-    let lab = Lab::new(&["allow Bash(echo:*)", "deny Bash(rm:*)"], before(&[to_command]));
+    let lab = HookFixture::new(&["allow Bash(echo:*)", "deny Bash(rm:*)"], before(&[to_command]));
     assert_eq!(denied(lab.bash("echo hi").await).details["matched_rule"], "Bash(rm:*)");
     assert!(lab.f.path("a.txt").exists());
 }
@@ -292,16 +308,20 @@ async fn what_a_hook_rewrites_is_judged_from_the_start() {
 #[tokio::test]
 async fn an_input_that_the_tool_does_not_take_is_a_failure_of_the_hook() {
     let hook = printing(&json!({"input": {"fil_path": "a.txt"}}));
-    let lab = Lab::new(&[], before(std::slice::from_ref(&hook)));
+    let lab = HookFixture::new(&[], before(std::slice::from_ref(&hook)));
     let error = denied(lab.read().await);
     for part in ["(test:1): it failed: it rewrote the input", "fil_path", "`onFailure`"] {
         assert!(error.message.contains(part), "{part}: {error}");
     }
     assert_eq!(lab.last_row().hooks[0].said, "failed");
-    let lab = Lab::new(&[], before(&[Hook { on_failure: OnFailure::Ask, ..hook.clone() }]));
+    let lab = HookFixture::new(
+        &[],
+        before(&[Hook { on_failure: HookFailureAction::Ask, ..hook.clone() }]),
+    );
     assert!(said(&lab.read().await.unwrap()).contains("alpha"), "the input as it was");
     assert!(lab.questions()[0].reason.contains("asks: it failed: it rewrote"));
-    let lab = Lab::new(&[], before(&[Hook { on_failure: OnFailure::Ignore, ..hook }]));
+    let lab =
+        HookFixture::new(&[], before(&[Hook { on_failure: HookFailureAction::Ignore, ..hook }]));
     assert_eq!(texts(&lab.read().await.unwrap()).len(), 1);
     assert!(lab.questions().is_empty());
 }
@@ -309,10 +329,10 @@ async fn an_input_that_the_tool_does_not_take_is_a_failure_of_the_hook() {
 #[tokio::test]
 async fn a_secret_in_a_command_line_is_not_told() {
     let script = "exit 1 # --token=tok-5f2a91c07766";
-    let lab = Lab::new(&[], Hooks { before: vec![], after: vec![sh(script)] });
+    let lab = HookFixture::new(&[], HookSettings { before: vec![], after: vec![sh(script)] });
     let told = texts(&lab.read().await.unwrap()).join("\n");
     assert!(told.contains("[redacted]") && !told.contains("tok-5f2a91c07766"), "{told}");
-    let lab = Lab::before(&[], script);
+    let lab = HookFixture::before(&[], script);
     let error = denied(lab.read().await);
     let told = format!("{} {:?} {:?}", error.message, error.details, lab.last_row());
     assert!(told.contains("[redacted]") && !told.contains("tok-5f2a91c07766"), "{told}");
@@ -328,7 +348,7 @@ async fn what_hooks_write_makes_no_record_endless() {
         printing(&json!({ "input": input }))
     };
     let hooks: Vec<Hook> = (0..6).map(writing).collect();
-    let lab = Lab::new(&["allow Bash"], before(&hooks));
+    let lab = HookFixture::new(&["allow Bash"], before(&hooks));
     let _ = lab.bash("true").await;
     let row = lab.last_row();
     assert_eq!(row.hooks.len(), 6);
@@ -349,14 +369,14 @@ async fn one_that_fails_in_any_way_denies() {
         ("head -c 100000000 /dev/zero", "it printed more than 1024 kB"),
         ("yes '{}' | head -c 100000000 >&2; exit 1", "exit code 1"),
     ] {
-        let lab = Lab::before(&[], script);
+        let lab = HookFixture::before(&[], script);
         let error = denied(lab.read().await);
         assert!(error.message.contains("it failed: ") && error.message.contains(part), "{error}");
         assert!(error.message.contains("`onFailure`"), "{error}");
         assert!(error.message.len() < 2_500, "{}", error.message.len());
     }
     let missing = Hook { words: vec!["./no-such-hook".to_owned()], ..sh("") };
-    let lab = Lab::new(&[], before(&[missing]));
+    let lab = HookFixture::new(&[], before(&[missing]));
     assert!(denied(lab.read().await).message.contains("no-such-hook"));
 }
 
@@ -365,13 +385,13 @@ async fn one_that_hangs_is_ended_with_all_that_came_of_it() {
     let mark = mark(3);
     let script = format!("setsid sleep {mark} & trap '' TERM; sleep {mark}; sleep {mark}");
     let hook = Hook { timeout: Duration::from_millis(500), ..sh(&script) };
-    let lab = Lab::new(&[], before(&[hook]));
+    let lab = HookFixture::new(&[], before(&[hook]));
     let error = denied(lab.read().await);
     assert!(error.message.contains("it took longer than 0.5 s and was stopped"), "{error}");
     assert_eq!(marked(&mark), 0);
     // What it leaves behind ends with it, and is not waited for.
     let script = format!("setsid sleep {mark} & sleep {mark} & exit 0");
-    let lab = Lab::before(&[], &script);
+    let lab = HookFixture::before(&[], &script);
     assert!(lab.read().await.is_ok());
     assert_eq!(marked(&mark), 0);
 }
@@ -379,17 +399,17 @@ async fn one_that_hangs_is_ended_with_all_that_came_of_it() {
 #[tokio::test]
 async fn one_that_breeds_is_bounded() {
     let hook = Hook { timeout: Duration::from_secs(5), ..sh("f() { f | f & }; f; sleep 600") };
-    let lab = Lab::new(&[], before(&[hook]));
+    let lab = HookFixture::new(&[], before(&[hook]));
     assert!(denied(lab.read().await).message.contains("it failed: "));
 }
 
 #[tokio::test]
 async fn a_hook_reads_no_more_than_commands_do() {
-    let lab = Lab::before(&["deny Read(secret)"], "cat secret >&2; exit 2");
+    let lab = HookFixture::before(&["deny Read(secret)"], "cat secret >&2; exit 2");
     lab.f.put("secret", "treasure");
     let error = denied(lab.read().await);
     assert!(!error.message.contains("treasure"), "{error}");
-    let lab = Lab::before(&[], "ls ../state >&2; echo looked >&2; exit 2");
+    let lab = HookFixture::before(&[], "ls ../state >&2; echo looked >&2; exit 2");
     assert!(lab.f.outside().join("state").exists());
     lab.read().await.unwrap_err();
     assert!(lab.f.outside().join("state/audit").exists());
@@ -401,17 +421,17 @@ async fn a_hook_reads_no_more_than_commands_do() {
 async fn a_hook_changes_nothing_unless_settings_let_it() {
     let script =
         "echo x > inside; echo x > ../outside; echo x >> a.txt; echo x > /tmp/own && exit 0";
-    let lab = Lab::before(&[], script);
+    let lab = HookFixture::before(&[], script);
     assert!(lab.read().await.is_ok());
     assert!(!lab.f.path("inside").exists() && !lab.f.outside().join("outside").exists());
     assert_eq!(lab.f.text("a.txt"), "alpha\n");
-    let hook = Hook { access: Access::AsCommands, ..sh(script) };
-    let lab = Lab::new(&[], before(&[hook]));
+    let hook = Hook { access: LaunchAccess::AsCommands, ..sh(script) };
+    let lab = HookFixture::new(&[], before(&[hook]));
     assert!(lab.read().await.is_ok());
     assert_eq!((lab.f.text("inside"), lab.f.text("a.txt")), ("x\n".into(), "alpha\nx\n".into()));
     assert!(!lab.f.outside().join("outside").exists());
-    let hook = Hook { access: Access::AsCommands, ..sh("echo x > .envrc") };
-    let lab = Lab::new(&[], before(&[hook]));
+    let hook = Hook { access: LaunchAccess::AsCommands, ..sh("echo x > .envrc") };
+    let lab = HookFixture::new(&[], before(&[hook]));
     let error = denied(lab.read().await);
     assert!(error.message.contains(".envrc"), "{error}");
     assert!(!lab.f.path(".envrc").exists());
@@ -421,7 +441,7 @@ async fn a_hook_changes_nothing_unless_settings_let_it() {
 async fn hooks_of_a_session_have_a_place_that_its_commands_do_not_see() {
     let script = "[ -e /tmp/seen ] && { echo again >&2; exit 2; }; touch /tmp/seen";
     let hook = Hook { tools: vec![ToolPattern::Named("Read".to_owned())], ..sh(script) };
-    let lab = Lab::new(&["allow Bash"], before(&[hook]));
+    let lab = HookFixture::new(&["allow Bash"], before(&[hook]));
     assert!(lab.read().await.is_ok());
     let outcome = lab.bash("ls -a /tmp; rm -f /tmp/seen").await.unwrap();
     assert!(!said(&outcome).contains("seen"), "{:?}", texts(&outcome));
@@ -455,7 +475,7 @@ async fn begun(mark: &str) {
 async fn a_call_is_cancelled_while_a_hook_thinks() {
     let mark = mark(4);
     for goes_away in [false, true] {
-        let lab = Lab::before(&[], &format!("setsid sleep {mark} & sleep {mark}"));
+        let lab = HookFixture::before(&[], &format!("setsid sleep {mark} & sleep {mark}"));
         let (dialect, cancel) = (Dialect::new(DialectName::Canonical), CancellationToken::new());
         let call = lab.f.host.call(lab.f.open_session(), &dialect, read_call(), &cancel);
         if goes_away {
@@ -469,7 +489,7 @@ async fn a_call_is_cancelled_while_a_hook_thinks() {
                 cancel.cancel();
             };
             let (report, ()) = tokio::join!(call, stop);
-            assert_eq!(report.outcome.unwrap_err().reason(), Some(Reason::Cancelled));
+            assert_eq!(report.outcome.unwrap_err().reason(), Some(ErrorReason::Cancelled));
             assert_eq!(marked(&mark), 0);
             assert_eq!(lab.last_row().hooks[0].said, "cancelled");
         }
@@ -481,7 +501,7 @@ async fn a_call_is_cancelled_while_a_hook_thinks() {
 
 #[tokio::test]
 async fn calls_at_the_same_time_each_have_their_own_hook() {
-    let lab = Arc::new(Lab::before(&[], "grep -o 'number [0-9]*' >&2; exit 2"));
+    let lab = Arc::new(HookFixture::before(&[], "grep -o 'number [0-9]*' >&2; exit 2"));
     let mut calls = tokio::task::JoinSet::new();
     for number in 0..20 {
         let lab = Arc::clone(&lab);
@@ -496,7 +516,7 @@ async fn calls_at_the_same_time_each_have_their_own_hook() {
 
 #[tokio::test]
 async fn a_rule_that_denies_the_command_of_a_hook_holds() {
-    let lab = Lab::before(&["deny Bash(bash:*)"], "exit 0");
+    let lab = HookFixture::before(&["deny Bash(bash:*)"], "exit 0");
     let error = denied(lab.read().await);
     assert!(error.message.contains("denied by rule `Bash(bash:*)`"), "{error}");
     assert!(error.message.contains("it failed: "), "{error}");
@@ -504,12 +524,12 @@ async fn a_rule_that_denies_the_command_of_a_hook_holds() {
 
 #[tokio::test]
 async fn plan_mode_lets_hooks_look_and_nothing_more() {
-    let hooks = Hooks {
+    let hooks = HookSettings {
         before: vec![sh("cat > /dev/null")],
-        after: vec![Hook { access: Access::AsCommands, ..sh("touch made") }],
+        after: vec![Hook { access: LaunchAccess::AsCommands, ..sh("touch made") }],
     };
-    let lab = Lab::new(&[], hooks);
-    lab.f.open_session().set_mode(Some(Mode::Plan));
+    let lab = HookFixture::new(&[], hooks);
+    lab.f.open_session().set_mode(Some(PermissionMode::Plan));
     let texts = texts(&lab.read().await.unwrap());
     assert!(texts.last().unwrap().contains("it failed: run it: denied"), "{texts:?}");
     assert!(!lab.f.path("made").exists());
@@ -517,18 +537,20 @@ async fn plan_mode_lets_hooks_look_and_nothing_more() {
 
 #[tokio::test]
 async fn in_plan_mode_a_hook_that_wants_to_change_things_has_not_agreed() {
-    for (on_failure, expected) in
-        [(OnFailure::Deny, "denied"), (OnFailure::Ask, "ok"), (OnFailure::Ignore, "ok")]
-    {
-        let hook = Hook { access: Access::AsCommands, on_failure, ..sh("touch made") };
-        let lab = Lab::new(&[], before(&[hook]));
-        lab.f.open_session().set_mode(Some(Mode::Plan));
+    for (on_failure, expected) in [
+        (HookFailureAction::Deny, "denied"),
+        (HookFailureAction::Ask, "ok"),
+        (HookFailureAction::Ignore, "ok"),
+    ] {
+        let hook = Hook { access: LaunchAccess::AsCommands, on_failure, ..sh("touch made") };
+        let lab = HookFixture::new(&[], before(&[hook]));
+        lab.f.open_session().set_mode(Some(PermissionMode::Plan));
         let outcome = lab.read().await;
         let row = lab.last_row();
         assert_eq!((row.status.as_str(), row.hooks[0].said.as_str()), (expected, "failed"));
         let why = row.hooks[0].reason.clone().unwrap();
         assert!(why.contains("plan mode changes and runs nothing"), "{why}");
-        assert_eq!(lab.questions().len(), usize::from(on_failure == OnFailure::Ask));
+        assert_eq!(lab.questions().len(), usize::from(on_failure == HookFailureAction::Ask));
         assert_eq!(outcome.is_err(), expected == "denied");
         assert!(!lab.f.path("made").exists());
     }
@@ -536,10 +558,10 @@ async fn in_plan_mode_a_hook_that_wants_to_change_things_has_not_agreed() {
 
 #[tokio::test]
 async fn a_script_that_changed_since_it_was_looked_at_does_not_run() {
-    let f = Fixture::session_of(|config| {
+    let f = ToolFixture::session_of(|config| {
         std::fs::write(config.workspace.cwd().join("check"), "echo no >&2; exit 2").unwrap();
         let words = ["sh", "check"].map(str::to_owned).to_vec();
-        let files = HookLook::new(&config.workspace).files(&words);
+        let files = HookFileReader::new(&config.workspace).files(&words);
         config.hooks = before(&[Hook { words, files, ..sh("") }]);
     });
     f.put("a.txt", "alpha");
@@ -554,10 +576,10 @@ async fn a_script_that_changed_since_it_was_looked_at_does_not_run() {
 
 #[tokio::test]
 async fn a_remark_is_added_and_nothing_else_changes() {
-    let plain = Lab::new(&[], Hooks::default());
+    let plain = HookFixture::new(&[], HookSettings::default());
     let expected = plain.read().await.unwrap();
     let script = r#"grep -q '"text":".*alpha.*"is_error":false' || exit 1; printf '{"context": "look\\u001b[2J\\u202e out"}'"#;
-    let lab = Lab::after(script);
+    let lab = HookFixture::after(script);
     let outcome = lab.read().await.unwrap();
     assert_eq!(outcome.result.structured, expected.result.structured);
     assert_eq!(outcome.rendered.display, expected.rendered.display);
@@ -579,7 +601,7 @@ async fn a_remark_can_be_an_exit_code_a_flood_or_a_failure() {
         ("exit 7", "(it failed: it ended with exit code 7", "failed"),
         ("echo formatted", "(it failed: what it printed, `formatted`", "failed"),
     ] {
-        let lab = Lab::after(script);
+        let lab = HookFixture::after(script);
         let outcome = lab.read().await.unwrap();
         let remark = texts(&outcome).pop().unwrap();
         assert!(remark.contains(part) && remark.len() < 5_000, "{script}: {remark}");
@@ -589,7 +611,8 @@ async fn a_remark_can_be_an_exit_code_a_flood_or_a_failure() {
 
 #[tokio::test]
 async fn a_call_that_failed_is_told_and_one_that_did_not_run_is_not() {
-    let lab = Lab::after(r#"grep -q '"is_error":true' || exit 1; echo '{"context": "too bad"}'"#);
+    let lab =
+        HookFixture::after(r#"grep -q '"is_error":true' || exit 1; echo '{"context": "too bad"}'"#);
     let error = lab.f.call("Read", json!({"file_path": "none.txt"})).await.unwrap_err();
     assert!(error.message.starts_with("`none.txt` does not exist"), "{error}");
     assert!(
@@ -606,18 +629,18 @@ async fn a_call_that_failed_is_told_and_one_that_did_not_run_is_not() {
     };
     let report = lab.f.host.call(lab.f.open_session(), &dialect, call, &cancel).await;
     let error = report.outcome.unwrap_err();
-    assert_eq!(error.reason(), Some(Reason::Deadline), "{error}");
+    assert_eq!(error.reason(), Some(ErrorReason::Deadline), "{error}");
     assert!(
         error.message.contains("says, call_") && error.message.contains("\ntoo bad\n"),
         "{error}"
     );
-    let lab = Lab::answering(
-        Answer::RejectOnce,
+    let lab = HookFixture::answering(
+        ApprovalAnswer::RejectOnce,
         &["deny Read(a.txt)", "ask Bash"],
-        Hooks { before: vec![], after: vec![sh("exit 0")] },
+        HookSettings { before: vec![], after: vec![sh("exit 0")] },
     );
     denied(lab.read().await);
-    assert_eq!(lab.bash("echo hi").await.unwrap_err().reason(), Some(Reason::Rejected));
+    assert_eq!(lab.bash("echo hi").await.unwrap_err().reason(), Some(ErrorReason::Rejected));
     assert!(lab.rows().iter().all(|row| row.hooks.is_empty()));
 }
 
@@ -626,10 +649,10 @@ async fn a_formatter_changes_what_was_written() {
     let script = r#"f=$(grep -o '"file_path":"[^"]*"' | head -1 | cut -d'"' -f4); tr a-z A-Z < "$f" > /tmp/f && cat /tmp/f > "$f" && echo '{"context": "formatted"}'"#;
     let hook = Hook {
         tools: vec![ToolPattern::Named("Write".to_owned()), ToolPattern::Named("Edit".to_owned())],
-        access: Access::AsCommands,
+        access: LaunchAccess::AsCommands,
         ..sh(script)
     };
-    let lab = Lab::new(&["allow Edit"], Hooks { before: vec![], after: vec![hook] });
+    let lab = HookFixture::new(&["allow Edit"], HookSettings { before: vec![], after: vec![hook] });
     lab.f.call("Write", json!({"file_path": "new.txt", "content": "shout\n"})).await.unwrap();
     assert_eq!(lab.f.text("new.txt"), "SHOUT\n");
     lab.read().await.unwrap();
@@ -639,7 +662,7 @@ async fn a_formatter_changes_what_was_written() {
 #[tokio::test]
 async fn a_call_that_is_cancelled_while_it_is_remarked_on_keeps_its_result() {
     let mark = mark(5);
-    let lab = Lab::after(&format!("sleep {mark}"));
+    let lab = HookFixture::after(&format!("sleep {mark}"));
     let (dialect, cancel) = (Dialect::new(DialectName::Canonical), CancellationToken::new());
     let call = lab.f.host.call(lab.f.open_session(), &dialect, read_call(), &cancel);
     let stop = async {

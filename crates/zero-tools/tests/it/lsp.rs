@@ -8,18 +8,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use zero_core::{Effect, ErrorType, Reason, SessionId};
-use zero_lsp::{Bounds, LanguageServers, LanguageServersConfig, definition};
-use zero_policy::rule::{Owner, Rule, Source};
-use zero_policy::{Engine, EngineConfig};
+use zero_core::{Effect, ErrorReason, ErrorType, SessionId};
+use zero_lsp::{LanguageServerLimits, LanguageServers, LanguageServersConfig, server_definition};
+use zero_policy::rule::{PolicyRule, RuleOwner, RuleSource};
+use zero_policy::{PolicyEngine, PolicyEngineConfig};
 use zero_runtime::tool::BoxFuture;
 use zero_runtime::{
-    Decision, DialectName, Editor, HostConfig, Policy, PolicyRequest, RiskPolicy, RulePolicy,
-    SessionConfig, Verdict, Written,
+    DialectName, Editor, EditorWriteOutcome, Policy, PolicyDecision, PolicyRequest, RiskPolicy,
+    RulePolicy, ToolHostConfig, ToolHostSessionConfig, Verdict,
 };
 use zero_sandbox::StateDir;
 
-use crate::fixture::{Fixture, said};
+use crate::fixture::{ToolFixture, said};
 
 /// Longer than anything takes on a machine that is very busy.
 const LONG: Duration = Duration::from_secs(180);
@@ -47,11 +47,11 @@ fn needs(program: &str) {
 }
 
 /// Lets a host use the known servers. Its workspace is trusted unless [`revoke`] is called.
-fn with_servers(f: Fixture) -> Fixture {
+fn with_servers(f: ToolFixture) -> ToolFixture {
     let mark = revoked(&f);
     let servers = LanguageServers::new(LanguageServersConfig {
         services: f.host.services(),
-        definitions: definition::known(),
+        definitions: server_definition::known(),
         search_path: search_path(),
         roots: f.host.workspace().roots().map(Path::to_owned).collect(),
         trust: Arc::new(move |_| match mark.exists() {
@@ -59,29 +59,33 @@ fn with_servers(f: Fixture) -> Fixture {
             false => Ok(()),
         }),
         cache: Some(StateDir::new(f.outside().canonicalize().unwrap().join("cache"))),
-        bounds: Bounds { start_max: LONG, answer_max: LONG, ..Bounds::default() },
+        bounds: LanguageServerLimits {
+            start_max: LONG,
+            answer_max: LONG,
+            ..LanguageServerLimits::default()
+        },
     });
     f.host.keep(Arc::new(servers));
     f
 }
 
-fn revoked(f: &Fixture) -> PathBuf {
+fn revoked(f: &ToolFixture) -> PathBuf {
     f.outside().canonicalize().unwrap().join("revoked")
 }
 
 /// Trusts the workspace no more.
-fn revoke(f: &Fixture) {
+fn revoke(f: &ToolFixture) {
     std::fs::write(revoked(f), "").unwrap();
 }
 
-fn set_up(config: &mut HostConfig) {
+fn set_up(config: &mut ToolHostConfig) {
     config.limits.search_timeout = 2 * LONG;
     let path = std::env::join_paths(search_path()).unwrap().into_string().unwrap();
     config.commands.environment = vec![("PATH".to_owned(), path)];
 }
 
-fn host(files: &[(&str, &str)]) -> Fixture {
-    let f = with_servers(Fixture::session_of(set_up));
+fn host(files: &[(&str, &str)]) -> ToolFixture {
+    let f = with_servers(ToolFixture::session_of(set_up));
     for (name, text) in files {
         f.put(name, text);
     }
@@ -97,7 +101,7 @@ fn place(text: &str, word: &str, count: usize) -> (u64, u64) {
     (line, text[start..at].chars().count() as u64 + 1)
 }
 
-async fn ask(f: &Fixture, operation: &str, file: &str, (line, character): (u64, u64)) -> Value {
+async fn ask(f: &ToolFixture, operation: &str, file: &str, (line, character): (u64, u64)) -> Value {
     let input =
         json!({"operation": operation, "filePath": file, "line": line, "character": character});
     match f.call("LSP", input).await {
@@ -176,16 +180,16 @@ async fn clangd_finds_implementations_and_names_of_the_project() {
 async fn what_may_not_be_read_is_left_out_and_counted() {
     needs("clangd");
     /// Judges by risk; what is called `hidden.h` may not be read.
-    struct Hiding;
-    impl Policy for Hiding {
-        fn decide(&self, request: PolicyRequest<'_>) -> Decision {
+    struct HeaderDenyPolicy;
+    impl Policy for HeaderDenyPolicy {
+        fn decide(&self, request: PolicyRequest<'_>) -> PolicyDecision {
             let is_hidden = |effect: &Effect| match effect {
                 Effect::Read(target) => target.canonical().ends_with("hidden.h"),
                 _ => false,
             };
             let denied = request.effects.iter().any(is_hidden);
             let decision = RiskPolicy.decide(request);
-            if denied { Decision { verdict: Verdict::Deny, ..decision } } else { decision }
+            if denied { PolicyDecision { verdict: Verdict::Deny, ..decision } } else { decision }
         }
 
         fn may_read(&self, _tool: &str, _written: &Path, canonical: &Path) -> bool {
@@ -196,9 +200,9 @@ async fn what_may_not_be_read_is_left_out_and_counted() {
             true
         }
     }
-    let f = with_servers(Fixture::session_of(|config| {
+    let f = with_servers(ToolFixture::session_of(|config| {
         set_up(config);
-        config.policy = Arc::new(Hiding);
+        config.policy = Arc::new(HeaderDenyPolicy);
     }));
     let text = "#include \"hidden.h\"\nint main(void) { return secret(); }\n";
     f.put("hidden.h", "static inline int secret(void) { return 7; }\n").put("a.c", text);
@@ -216,16 +220,17 @@ async fn what_may_not_be_read_is_left_out_and_counted() {
 async fn rules_hold_for_servers_and_for_what_they_see() {
     needs("clangd");
     let ruled = |denied: &[&str]| {
-        with_servers(Fixture::session_of(|config| {
+        with_servers(ToolFixture::session_of(|config| {
             set_up(config);
             let rule = |text: &&str| {
-                let source = Source { name: "test".to_owned(), line: None, owner: Owner::Person };
-                Rule::parse(text, Verdict::Deny, source).unwrap()
+                let source =
+                    RuleSource { name: "test".to_owned(), line: None, owner: RuleOwner::Person };
+                PolicyRule::parse(text, Verdict::Deny, source).unwrap()
             };
-            let engine = Engine::new(EngineConfig {
+            let engine = PolicyEngine::new(PolicyEngineConfig {
                 rules: denied.iter().map(rule).collect(),
                 roots: config.workspace.roots().map(Path::to_owned).collect(),
-                ..EngineConfig::default()
+                ..PolicyEngineConfig::default()
             });
             config.policy = Arc::new(RulePolicy::new(engine, Vec::new()));
         }))
@@ -256,24 +261,26 @@ async fn rules_hold_for_servers_and_for_what_they_see() {
 }
 
 /// An editor that has one text of every file.
-struct OneText(&'static str);
+struct SingleTextEditor(&'static str);
 
-impl Editor for OneText {
+impl Editor for SingleTextEditor {
     fn read<'a>(&'a self, _: &'a Path) -> BoxFuture<'a, Option<String>> {
         Box::pin(std::future::ready(Some(self.0.to_owned())))
     }
 
-    fn write<'a>(&'a self, _: &'a Path, _: &'a str) -> BoxFuture<'a, Written> {
-        Box::pin(std::future::ready(Written::NotTaken))
+    fn write<'a>(&'a self, _: &'a Path, _: &'a str) -> BoxFuture<'a, EditorWriteOutcome> {
+        Box::pin(std::future::ready(EditorWriteOutcome::NotTaken))
     }
 }
 
 #[tokio::test]
 async fn a_text_that_is_not_saved_counts() {
     needs("clangd");
-    let f = with_servers(Fixture::session_opened(set_up, |host| {
-        let editor: Arc<dyn Editor> = Arc::new(OneText("int main(void) { return missing; }\n"));
-        let config = SessionConfig { editor: Some(editor), ..SessionConfig::default() };
+    let f = with_servers(ToolFixture::session_opened(set_up, |host| {
+        let editor: Arc<dyn Editor> =
+            Arc::new(SingleTextEditor("int main(void) { return missing; }\n"));
+        let config =
+            ToolHostSessionConfig { editor: Some(editor), ..ToolHostSessionConfig::default() };
         host.open_session_with(SessionId::new("test").unwrap(), config)
     }));
     f.put("a.c", "int main(void) { return 0; }\n");
@@ -290,7 +297,7 @@ async fn a_change_tells_what_it_made_worse_where_a_server_runs() {
     let f = host(&[("a.c", text)]);
     let edit =
         |old: &str, new: &str| json!({"file_path": "a.c", "old_string": old, "new_string": new});
-    let all = |outcome: &zero_runtime::Outcome| {
+    let all = |outcome: &zero_runtime::CallOutcome| {
         let pieces = outcome.rendered.content.iter();
         let texts: Vec<&str> = pieces.filter_map(|piece| piece["text"].as_str()).collect();
         texts.join("\n")
@@ -340,7 +347,7 @@ async fn in_a_folder_that_is_not_trusted_no_server_answers() {
     let refused = async || {
         let error = f.call("LSP", question()).await.unwrap_err();
         assert_eq!(error.error_type, ErrorType::PermissionDenied, "{error}");
-        assert_eq!(error.reason(), Some(Reason::Untrusted));
+        assert_eq!(error.reason(), Some(ErrorReason::Untrusted));
         assert!(error.message.contains("run `zero trust`"), "{error}");
         let servers = f.host.companion::<LanguageServers>().unwrap();
         assert!(servers.running_for(&path).is_none());

@@ -5,24 +5,24 @@
 
 mod attacks;
 mod changes;
+mod command_input;
 mod commands;
 mod contracts;
 mod crash;
-mod discovered;
 mod editor;
+mod everyday_programs;
 mod fixture;
 mod hooks;
-mod input;
 mod lsp;
-mod masked;
+mod masked_paths;
 mod network;
 mod properties;
-mod protected;
-mod real_work;
+mod protected_paths;
 mod services;
+mod tool_discovery;
 mod undo;
 mod web;
 mod writing_tools;
 
 // Commands are started by this program under another name.
-zero_sandbox::look_at_name_before_main!();
+zero_sandbox::dispatch_helper_before_main!();

@@ -7,68 +7,70 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use zero_policy::rule::{Owner, Rule, Source};
-use zero_policy::{Engine, EngineConfig, HostName, HostPattern, Verdict};
+use zero_policy::rule::{PolicyRule, RuleOwner, RuleSource};
+use zero_policy::{HostName, HostPattern, PolicyEngine, PolicyEngineConfig, Verdict};
 use zero_runtime::audit::AuditRow;
-use zero_runtime::audit::verify::Check;
-use zero_runtime::egress::Resolver;
+use zero_runtime::audit::verification::VerifyOptions;
+use zero_runtime::egress::HostResolver;
 use zero_runtime::tool::BoxFuture;
 use zero_runtime::{
-    Answer, Approver, CommandNetwork, CommandSettings, Internet, Question, RulePolicy,
+    ApprovalAnswer, ApprovalQuestion, Approver, CommandNetwork, CommandSettings, ResolverConfig,
+    RulePolicy,
 };
 
-use crate::fixture::{Fixture, said};
+use crate::fixture::{ToolFixture, said};
 
 const NETWORK: &str = "readlink /proc/self/ns/net";
 /// Fetches what the environment names: which host that is, nobody can tell beforehand.
 const FETCH: &str = "curl -sS -m 20 \"$URL\"";
 
 /// A session whose settings say this of the network.
-fn session(network: &[&str]) -> Fixture {
+fn session(network: &[&str]) -> ToolFixture {
     session_with(&[], network)
 }
 
-/// The same with rules such as `allow WebFetch(domain:a.test)`. Every name has the address of
+/// The same with rules such as `allow WebFetchTool(domain:a.test)`. Every name has the address of
 /// loopback, which counts as the open internet.
-pub(crate) fn session_with(rules: &[&str], network: &[&str]) -> Fixture {
+pub(crate) fn session_with(rules: &[&str], network: &[&str]) -> ToolFixture {
     let rule = |text: &&str| {
         let (verdict, text) = text.split_once(' ').unwrap();
         let verdict = Verdict::ALL.into_iter().find(|known| known.word() == verdict).unwrap();
-        let source = Source { name: "test".to_owned(), line: None, owner: Owner::Person };
-        Rule::parse(text, verdict, source).unwrap()
+        let source = RuleSource { name: "test".to_owned(), line: None, owner: RuleOwner::Person };
+        PolicyRule::parse(text, verdict, source).unwrap()
     };
     let rules = rules.iter().map(rule).collect();
-    let engine = Engine::new(EngineConfig { rules, ..EngineConfig::default() });
+    let engine = PolicyEngine::new(PolicyEngineConfig { rules, ..PolicyEngineConfig::default() });
     let (own, others): (Vec<&str>, Vec<&str>) =
         network.iter().partition(|host| **host == "localhost");
     let hosts = others.iter().map(|host| HostPattern::parse(host).unwrap()).collect();
     let network = CommandNetwork { hosts, localhost: !own.is_empty() };
-    Fixture::session_of(|config| {
-        config.approver = Some(Arc::new(Keen));
+    ToolFixture::session_of(|config| {
+        config.approver = Some(Arc::new(HostApprover));
         config.policy = Arc::new(RulePolicy::new(engine, Vec::new()));
         config.commands = CommandSettings { network, ..CommandSettings::default() };
-        config.internet = Internet { resolver: Arc::new(Loopback), inside: outside_of_loopback };
+        config.internet =
+            ResolverConfig { resolver: Arc::new(LoopbackResolver), inside: outside_of_loopback };
     })
 }
 
 /// Allows everything once, and one host for the session.
-struct Keen;
+struct HostApprover;
 
-impl Approver for Keen {
+impl Approver for HostApprover {
     fn name(&self) -> &str {
         "test"
     }
 
-    fn ask<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Answer> {
+    fn ask<'a>(&'a self, question: &'a ApprovalQuestion) -> BoxFuture<'a, ApprovalAnswer> {
         let stands = question.grants.iter().any(|grant| grant.rule.contains("domain:kept.test"));
-        let answer = if stands { Answer::AllowSession } else { Answer::AllowOnce };
+        let answer = if stands { ApprovalAnswer::AllowSession } else { ApprovalAnswer::AllowOnce };
         Box::pin(std::future::ready(answer))
     }
 }
 
-struct Loopback;
+struct LoopbackResolver;
 
-impl Resolver for Loopback {
+impl HostResolver for LoopbackResolver {
     fn resolve(&self, _: &str) -> std::io::Result<Vec<IpAddr>> {
         Ok(vec![IpAddr::from([127, 0, 0, 1])])
     }
@@ -80,11 +82,11 @@ fn outside_of_loopback(address: IpAddr) -> Option<&'static str> {
 
 /// An HTTP server on loopback that answers `hello`, and counts who is there.
 #[derive(Clone, Default)]
-pub(crate) struct Server {
+pub(crate) struct CountingServer {
     present: Arc<AtomicUsize>,
 }
 
-impl Server {
+impl CountingServer {
     pub(crate) fn start(&self) -> u16 {
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -109,17 +111,17 @@ impl Server {
     }
 }
 
-async fn bash(f: &Fixture, command: &str) -> String {
+async fn bash(f: &ToolFixture, command: &str) -> String {
     said(&f.call("Bash", json!({"command": command})).await.unwrap())
 }
 
-async fn fetch(f: &Fixture, url: &str) -> Value {
+async fn fetch(f: &ToolFixture, url: &str) -> Value {
     let input = json!({"command": FETCH, "env": {"URL": url}});
     f.call("Bash", input).await.unwrap().result.structured
 }
 
 /// Runs a script, in which nobody looks beforehand.
-async fn script(f: &Fixture, text: &str) -> String {
+async fn script(f: &ToolFixture, text: &str) -> String {
     f.put("script", text);
     bash(f, "bash script").await
 }
@@ -134,7 +136,7 @@ async fn until(what: &str, mut happened: impl AsyncFnMut() -> bool) {
 }
 
 /// The connections that were written down, by host and port.
-fn connections(f: &Fixture, target: &str) -> Vec<AuditRow> {
+fn connections(f: &ToolFixture, target: &str) -> Vec<AuditRow> {
     let mut rows = Vec::new();
     for day in f.host.audit().days().unwrap() {
         f.host.audit().day(&day).unwrap().each(|row| rows.push(row)).unwrap();
@@ -144,14 +146,14 @@ fn connections(f: &Fixture, target: &str) -> Vec<AuditRow> {
 }
 
 #[track_caller]
-fn check_chain(f: &Fixture) {
-    let verified = f.host.audit().verify(&Check::default(), |_| {}).unwrap();
+fn check_chain(f: &ToolFixture) {
+    let verified = f.host.audit().verify(&VerifyOptions::default(), |_| {}).unwrap();
     assert!(verified.findings.is_empty(), "{:?}", verified.findings);
 }
 
 #[tokio::test]
 async fn a_host_that_settings_name_is_reached_and_no_other() {
-    let port = Server::default().start();
+    let port = CountingServer::default().start();
     let f = session(&[&format!("a.test:{port}")]);
     assert_eq!(fetch(&f, &format!("http://a.test:{port}/")).await["stdout"], "hello");
     let tunnel = "curl -sS -m 20 --proxytunnel \"$URL\"";
@@ -223,7 +225,7 @@ async fn nothing_is_reached_unless_it_is_said() {
 
 #[tokio::test]
 async fn a_rule_that_denies_beats_what_settings_name() {
-    let port = Server::default().start();
+    let port = CountingServer::default().start();
     let rules = ["deny WebFetch(domain:b.test)", "ask WebFetch(domain:c.test)"];
     let f = session_with(&rules, &[&format!("*.test:{port}")]);
     assert_eq!(fetch(&f, &format!("http://a.test:{port}/")).await["stdout"], "hello");
@@ -343,7 +345,7 @@ async fn a_server_is_there_for_the_next_command() {
 
 #[tokio::test]
 async fn nothing_is_left_of_the_network_of_a_session_that_is_over() {
-    let server = Server::default();
+    let server = CountingServer::default();
     let port = server.start();
     let f = session(&[&format!("a.test:{port}")]);
     // A connection that nobody ends.

@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 use serde_json::{Map, Value};
 use zero_runtime::schema::InputSchema;
-use zero_runtime::{Dialect, DialectName, Registry};
-use zero_tools::discovered::parse;
+use zero_runtime::{Dialect, DialectName, ToolRegistry};
+use zero_tools::tool_discovery::parse;
 
 /// Any JSON, with a liking for the names and values our tools know.
 fn json() -> impl Strategy<Value = Value> {
@@ -64,8 +64,8 @@ fn name() -> impl Strategy<Value = String> {
     ]
 }
 
-fn registry() -> Registry {
-    let registry = Registry::default();
+fn registry() -> ToolRegistry {
+    let registry = ToolRegistry::default();
     registry.add("builtin", zero_tools::builtin()).unwrap();
     registry
 }

@@ -4,27 +4,29 @@ use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::time::Duration;
 
-use zero_core::{CommandLimit, CommandLimitChange, Reason};
+use zero_core::{CommandLimit, CommandLimitChange, ErrorReason};
 use zero_policy::HostPattern;
 use zero_runtime::audit::AuditRow;
-use zero_runtime::{Access, CommandSettings, HostConfig, Service, ServiceRequest, ToolHost};
-use zero_sandbox::running::{Ended, Why};
+use zero_runtime::{
+    CommandSettings, LaunchAccess, ServiceHandle, ServiceRequest, ToolHost, ToolHostConfig,
+};
+use zero_sandbox::running_command::{CommandExit, ExitCause};
 use zero_sandbox::{StateDir, Workspace};
 
-use crate::fixture::Fixture;
-use crate::network::{Server, session_with};
+use crate::fixture::ToolFixture;
+use crate::network::{CountingServer, session_with};
 
 fn sh(script: &str) -> ServiceRequest {
     let words = ["bash", "-c", script].map(str::to_owned).to_vec();
     ServiceRequest { name: "test".to_owned(), words, ..ServiceRequest::default() }
 }
 
-fn start(f: &Fixture, request: &ServiceRequest) -> Service {
+fn start(f: &ToolFixture, request: &ServiceRequest) -> ServiceHandle {
     f.host.services().start(request).unwrap()
 }
 
 /// Runs a service to its end, and gives what it wrote to both streams and how it ended.
-async fn run(f: &Fixture, request: &ServiceRequest) -> (String, Ended) {
+async fn run(f: &ToolFixture, request: &ServiceRequest) -> (String, CommandExit) {
     let mut service = start(f, request);
     service.stdin = None;
     let mut text = String::new();
@@ -48,7 +50,7 @@ async fn one_that_only_reads_sees_the_workspace_and_changes_nothing() {
             std::fs::write(work.join(name), text).unwrap();
         }
         let workspace = Workspace::open(std::slice::from_ref(&work), None).unwrap();
-        let mut config = HostConfig::new(workspace, StateDir::new(root.join("state")));
+        let mut config = ToolHostConfig::new(workspace, StateDir::new(root.join("state")));
         config.commands.masked = vec![work.join("secret"), work.join("closed")];
         config.commands.writable = vec![root.clone()];
         config.commands.network.localhost = true;
@@ -57,7 +59,7 @@ async fn one_that_only_reads_sees_the_workspace_and_changes_nothing() {
             (mkdir -p $(dirname $f) && echo evil > $f) && echo wrote $f; done; \
             echo made > $MADE/a && cat $MADE/a; env | grep -ci proxy; ls /sys/class/net | wc -l";
         let request = ServiceRequest {
-            access: Access::ReadOnly,
+            access: LaunchAccess::ReadOnly,
             writable: vec![made.clone()],
             variables: vec![("MADE".to_owned(), made.to_str().unwrap().to_owned())],
             ..sh(script)
@@ -75,13 +77,13 @@ async fn one_that_only_reads_sees_the_workspace_and_changes_nothing() {
 }
 
 #[track_caller]
-fn refusal(f: &Fixture, request: &ServiceRequest, reason: Reason) -> String {
+fn refusal(f: &ToolFixture, request: &ServiceRequest, reason: ErrorReason) -> String {
     let error = f.host.services().start(request).unwrap_err();
     assert_eq!(error.reason(), Some(reason), "{error:?}");
     error.message
 }
 
-fn rows(f: &Fixture) -> Vec<AuditRow> {
+fn rows(f: &ToolFixture) -> Vec<AuditRow> {
     let mut rows = Vec::new();
     for day in f.host.audit().days().unwrap() {
         f.host.audit().day(&day).unwrap().each(|row| rows.push(row)).unwrap();
@@ -97,7 +99,7 @@ pub(crate) fn marked(mark: &str) -> usize {
     lines.filter(|line| line.split(|b| *b == 0).any(|arg| arg == mark.as_bytes())).count()
 }
 
-fn read_line(service: &mut Service) -> String {
+fn read_line(service: &mut ServiceHandle) -> String {
     let mut stream = File::from(service.stdout.take().unwrap());
     let (mut line, mut byte) = (Vec::new(), [0]);
     while stream.read(&mut byte).unwrap() == 1 && byte != *b"\n" {
@@ -109,7 +111,7 @@ fn read_line(service: &mut Service) -> String {
 
 #[tokio::test]
 async fn it_talks_through_its_pipes() {
-    let f = Fixture::one_shot();
+    let f = ToolFixture::one_shot();
     let mut service = start(&f, &sh("read line; echo \"got $line\"; exec cat"));
     let mut stdin = File::from(service.stdin.take().unwrap());
     stdin.write_all(b"hello\nmore\n").unwrap();
@@ -131,7 +133,7 @@ async fn it_reads_no_secret_and_changes_nothing_outside() {
     std::fs::write(&secret, "treasure").unwrap();
     std::fs::create_dir(&open).unwrap();
     let settings = CommandSettings { masked: vec![secret.clone()], ..CommandSettings::default() };
-    let f = Fixture::with_commands(settings);
+    let f = ToolFixture::with_commands(settings);
     let (out, state) = (temp.path().display(), f.outside().join("state"));
     let script = format!(
         "cat {out}/plain {}; cat {}/audit/*; echo x > {out}/new; echo x > {out}/plain; echo x > {out}/open/new; echo x > here; \
@@ -163,7 +165,7 @@ async fn no_setting_opens_what_is_ours_or_secret() {
         std::fs::create_dir(home.join(folder)).unwrap();
     }
     std::os::unix::fs::symlink(home.join("own"), home.join("link")).unwrap();
-    let f = Fixture::with_commands(CommandSettings {
+    let f = ToolFixture::with_commands(CommandSettings {
         home: Some(home.clone()),
         own: vec![home.join("own")],
         ..CommandSettings::default()
@@ -172,10 +174,10 @@ async fn no_setting_opens_what_is_ours_or_secret() {
     let state = f.outside().canonicalize().unwrap().join("state");
     std::fs::create_dir_all(state.join("mcp")).unwrap();
     for folder in [home.join(".ssh"), home.join("own"), home.join("link"), state.join("mcp")] {
-        let said = refusal(&f, &ask(folder.clone()), Reason::AccessDenied);
+        let said = refusal(&f, &ask(folder.clone()), ErrorReason::AccessDenied);
         assert!(said.contains("is never for `test` to change"), "{folder:?}: {said}");
     }
-    let said = refusal(&f, &ask(home.join("missing")), Reason::BadPath);
+    let said = refusal(&f, &ask(home.join("missing")), ErrorReason::BadPath);
     assert!(said.contains("make it first"), "{said}");
     assert_eq!(run(&f, &ask(home.join("fine"))).await.1.exit_code, Some(0));
 }
@@ -188,7 +190,8 @@ async fn it_sees_the_variables_that_were_listed_and_no_other() {
         pair("GITHUB_TOKEN", "treasure"),
         pair("EDITOR", "treasure"),
     ];
-    let f = Fixture::with_commands(CommandSettings { environment, ..CommandSettings::default() });
+    let f =
+        ToolFixture::with_commands(CommandSettings { environment, ..CommandSettings::default() });
     let variables = vec![pair("API_KEY", "mine"), pair("BASH_ENV", "/dev/null")];
     let (said, _) = run(&f, &ServiceRequest { variables, ..sh("env; pwd") }).await;
     assert!(said.contains("API_KEY=mine") && said.contains("BASH_ENV=/dev/null"), "{said}");
@@ -201,7 +204,7 @@ async fn it_sees_the_variables_that_were_listed_and_no_other() {
 
 #[tokio::test]
 async fn it_reaches_its_own_hosts_and_no_other() {
-    let port = Server::default().start();
+    let port = CountingServer::default().start();
     let f = session_with(&["deny WebFetch(domain:c.test)"], &[&format!("b.test:{port}")]);
     let fetch = "for h in a b c d; do echo \"$h: $(curl -s -m 20 http://$h.test:$PORT/ | head -n1)\"; done; read";
     let request = ServiceRequest {
@@ -230,7 +233,7 @@ async fn it_reaches_its_own_hosts_and_no_other() {
 
 #[tokio::test]
 async fn nothing_of_it_is_left_when_it_is_dropped() {
-    let f = Fixture::one_shot();
+    let f = ToolFixture::one_shot();
     let mark = format!("zero-service-{}", std::process::id());
     let script = format!(
         "trap '' TERM; (setsid bash -c '(exec -a {mark} sleep 600) & (exec -a {mark} sleep 600) &' &); \
@@ -249,13 +252,13 @@ async fn nothing_of_it_is_left_when_it_is_dropped() {
 
 #[tokio::test]
 async fn it_can_end_in_its_own_way() {
-    let f = Fixture::one_shot();
+    let f = ToolFixture::one_shot();
     let mut service =
         start(&f, &sh("trap 'echo bye; exit 3' TERM; echo up; while :; do sleep 0.05; done"));
     assert_eq!(read_line(&mut service), "up");
     service.terminate();
     let ended = service.ended().await;
-    assert_eq!((ended.exit_code, ended.why), (Some(3), Why::Finished));
+    assert_eq!((ended.exit_code, ended.why), (Some(3), ExitCause::Finished));
     assert_eq!(read_line(&mut service), "bye");
     let row = &rows(&f)[0];
     assert_eq!((&*row.status, row.service.as_ref().unwrap().exit_code), ("ok", Some(3)));
@@ -264,7 +267,7 @@ async fn it_can_end_in_its_own_way() {
 #[tokio::test]
 async fn a_rule_about_commands_holds_for_it() {
     let f = session_with(&["deny Bash(bash:*)", "ask Bash(true)"], &[]);
-    let said = refusal(&f, &sh("true"), Reason::Denied);
+    let said = refusal(&f, &sh("true"), ErrorReason::Denied);
     assert!(said.starts_with("start `test`: denied by rule `Bash(bash:*)`"), "{said}");
     let words = vec!["true".to_owned()];
     run(&f, &ServiceRequest { words, ..sh("") }).await;
@@ -276,12 +279,12 @@ async fn a_rule_about_commands_holds_for_it() {
 
 #[tokio::test]
 async fn one_row_says_what_became_of_it() {
-    let f = Fixture::one_shot();
+    let f = ToolFixture::one_shot();
     let request = sh("exit 4 # --token s3cr3t-of-mine");
     let (_, ended) = run(&f, &request).await;
     assert_eq!(ended.exit_code, Some(4));
     let missing = ServiceRequest { words: vec!["zero-no-such-program".to_owned()], ..sh("") };
-    refusal(&f, &missing, Reason::Io);
+    refusal(&f, &missing, ErrorReason::Io);
     let rows = rows(&f);
     let seen: Vec<_> = rows
         .iter()
@@ -296,20 +299,20 @@ async fn one_row_says_what_became_of_it() {
 
 #[tokio::test]
 async fn its_own_limits_hold_and_what_makes_no_sense_is_refused() {
-    let f = Fixture::one_shot();
+    let f = ToolFixture::one_shot();
     let mut limits = CommandLimitChange::default();
     limits.set(CommandLimit::OpenFiles, "77").unwrap();
     let (said, _) = run(&f, &ServiceRequest { limits, ..sh("ulimit -n") }).await;
     assert_eq!(said, "77\n");
     for name in ["", "a/b", "..", &"x".repeat(65)] {
         let named = ServiceRequest { name: name.to_owned(), ..sh("true") };
-        refusal(&f, &named, Reason::SchemaViolation);
+        refusal(&f, &named, ErrorReason::SchemaViolation);
     }
-    refusal(&f, &ServiceRequest { words: Vec::new(), ..sh("") }, Reason::SchemaViolation);
+    refusal(&f, &ServiceRequest { words: Vec::new(), ..sh("") }, ErrorReason::SchemaViolation);
     let bad = vec![("A=B".to_owned(), String::new())];
-    refusal(&f, &ServiceRequest { variables: bad, ..sh("true") }, Reason::SchemaViolation);
+    refusal(&f, &ServiceRequest { variables: bad, ..sh("true") }, ErrorReason::SchemaViolation);
     let nowhere = ServiceRequest { folder: Some("nowhere".into()), ..sh("true") };
-    refusal(&f, &nowhere, Reason::BadPath);
+    refusal(&f, &nowhere, ErrorReason::BadPath);
     f.put("sub/file", "");
     let (said, _) = run(&f, &ServiceRequest { folder: Some("sub".into()), ..sh("ls") }).await;
     assert_eq!(said, "file\n");

@@ -3,23 +3,23 @@
 use std::os::unix::fs::{PermissionsExt, symlink};
 
 use serde_json::json;
-use zero_sandbox::EntryState;
-use zero_sandbox::journal::Conflicts;
+use zero_sandbox::ChangeState;
+use zero_sandbox::journal::UndoConflictPolicy;
 
-use crate::fixture::Fixture;
+use crate::fixture::ToolFixture;
 
-impl Fixture {
+impl ToolFixture {
     /// Undoes the newest change and returns its file.
     fn undo(&self) -> String {
         let newest = self.journal().newest().unwrap().expect("something to undo");
-        self.journal().undo(newest.id, Conflicts::Refuse).unwrap();
+        self.journal().undo(newest.id, UndoConflictPolicy::Refuse).unwrap();
         newest.path
     }
 }
 
 #[tokio::test]
 async fn changes_are_taken_back_one_by_one_to_the_byte() {
-    let f = Fixture::one_shot();
+    let f = ToolFixture::one_shot();
     let original = b"\xEF\xBB\xBFone\r\ntwo\n\xFF".to_vec();
     f.put("a.txt", &original);
     std::fs::set_permissions(f.path("a.txt"), std::fs::Permissions::from_mode(0o640)).unwrap();
@@ -43,12 +43,12 @@ async fn changes_are_taken_back_one_by_one_to_the_byte() {
 
 #[tokio::test]
 async fn an_undo_can_be_undone() {
-    let f = Fixture::one_shot();
+    let f = ToolFixture::one_shot();
     f.call("Write", json!({"file_path": "a", "content": "1"})).await.unwrap();
     f.undo();
     let undo =
         f.journal().list().unwrap().into_iter().find(|entry| entry.undoes.is_some()).unwrap();
-    f.journal().undo(undo.id, Conflicts::Refuse).unwrap();
+    f.journal().undo(undo.id, UndoConflictPolicy::Refuse).unwrap();
     assert_eq!(f.text("a"), "1");
     f.undo();
     assert!(!f.path("a").exists());
@@ -56,22 +56,22 @@ async fn an_undo_can_be_undone() {
 
 #[tokio::test]
 async fn a_file_changed_since_is_not_overwritten_unasked() {
-    let f = Fixture::one_shot();
+    let f = ToolFixture::one_shot();
     f.put("a", "old");
     f.call("Write", json!({"file_path": "a", "content": "new"})).await.unwrap();
     f.put("a", "by hand");
     let entry = f.journal().newest().unwrap().unwrap();
-    assert_eq!(entry.state, EntryState::ChangedSince);
-    let error = f.journal().undo(entry.id, Conflicts::Refuse).unwrap_err();
+    assert_eq!(entry.state, ChangeState::ChangedSince);
+    let error = f.journal().undo(entry.id, UndoConflictPolicy::Refuse).unwrap_err();
     assert!(error.message.contains("was changed again after change"), "{error}");
     assert_eq!(f.text("a"), "by hand");
-    f.journal().undo(entry.id, Conflicts::Overwrite).unwrap();
+    f.journal().undo(entry.id, UndoConflictPolicy::Overwrite).unwrap();
     assert_eq!(f.text("a"), "old");
 }
 
 #[tokio::test]
 async fn a_removed_link_comes_back() {
-    let f = Fixture::one_shot();
+    let f = ToolFixture::one_shot();
     symlink("nowhere/at/all", f.path("link")).unwrap();
     f.call("Delete", json!({"file_path": "link"})).await.unwrap();
     f.undo();
@@ -80,7 +80,7 @@ async fn a_removed_link_comes_back() {
 
 #[tokio::test]
 async fn an_undo_does_not_follow_a_link_that_took_the_place() {
-    let f = Fixture::one_shot();
+    let f = ToolFixture::one_shot();
     std::fs::create_dir(f.path("d")).unwrap();
     f.put("d/a", "old");
     f.call("Write", json!({"file_path": "d/a", "content": "new"})).await.unwrap();
@@ -90,14 +90,14 @@ async fn an_undo_does_not_follow_a_link_that_took_the_place() {
     std::fs::rename(f.path("d"), f.path("moved")).unwrap();
     symlink(&elsewhere, f.path("d")).unwrap();
     let id = f.journal().list().unwrap()[0].id;
-    let error = f.journal().undo(id, Conflicts::Overwrite).unwrap_err();
+    let error = f.journal().undo(id, UndoConflictPolicy::Overwrite).unwrap_err();
     assert!(error.message.contains("now leads to"), "{error}");
     assert_eq!(std::fs::read_to_string(elsewhere.join("a")).unwrap(), "new");
 }
 
 #[tokio::test]
 async fn a_damaged_journal_restores_nothing() {
-    let f = Fixture::one_shot();
+    let f = ToolFixture::one_shot();
     f.put("a", "old");
     f.call("Write", json!({"file_path": "a", "content": "new"})).await.unwrap();
     let journal = f.outside().join("state/journal");
@@ -119,18 +119,18 @@ async fn a_damaged_journal_restores_nothing() {
         (String::new(), "in the journal is damaged"),
     ] {
         std::fs::write(&kept, &damaged).unwrap();
-        let error = f.journal().undo(id, Conflicts::Refuse).unwrap_err();
+        let error = f.journal().undo(id, UndoConflictPolicy::Refuse).unwrap_err();
         assert!(error.message.contains(expected), "{damaged}: {error}");
         assert_eq!(f.text("a"), "new");
     }
     std::fs::write(&kept, whole).unwrap();
-    f.journal().undo(id, Conflicts::Refuse).unwrap();
+    f.journal().undo(id, UndoConflictPolicy::Refuse).unwrap();
     assert_eq!(f.text("a"), "old");
 }
 
 /// A change as a process that was killed left it: so much of it in the journal, and this in the file.
-async fn left(kept: impl Fn(&str) -> String, stands: &str) -> (Fixture, usize) {
-    let f = Fixture::one_shot();
+async fn left(kept: impl Fn(&str) -> String, stands: &str) -> (ToolFixture, usize) {
+    let f = ToolFixture::one_shot();
     f.put("a", "old");
     f.call("Write", json!({"file_path": "a", "content": "new"})).await.unwrap();
     let journal = f.outside().join("state/journal");
@@ -175,7 +175,7 @@ proptest::proptest! {
         new in "[xé\r\n]{0,8}",
     ) {
         let original = [&head[..], b"\nNEEDLE\n", &tail[..]].concat();
-        let f = Fixture::one_shot();
+        let f = ToolFixture::one_shot();
         f.put("a", &original);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let edit = f.call("Edit", json!({"file_path": "a", "old_string": "NEEDLE", "new_string": new}));

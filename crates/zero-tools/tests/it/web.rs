@@ -1,10 +1,10 @@
 //! The tools that go out to the web, against servers that mean well and servers that do not.
 
-mod fetching;
-mod guarded;
-mod hostile;
-mod requests;
-mod searching;
+mod blocked_targets;
+mod fetch;
+mod hostile_server;
+mod request;
+mod search;
 
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, TcpListener, TcpStream};
@@ -13,30 +13,33 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::json;
-use zero_core::{Display, ErrorType};
-use zero_policy::rule::{Owner, Rule, Source};
-use zero_policy::{Engine, EngineConfig, HostName, Verdict};
-use zero_runtime::egress::Resolver;
+use zero_core::{ErrorType, ResultDisplay};
+use zero_policy::rule::{PolicyRule, RuleOwner, RuleSource};
+use zero_policy::{HostName, PolicyEngine, PolicyEngineConfig, Verdict};
+use zero_runtime::egress::HostResolver;
 use zero_runtime::tool::BoxFuture;
-use zero_runtime::{Answer, Approver, HostConfig, Internet, Question, RulePolicy, ToolHost};
+use zero_runtime::{
+    ApprovalAnswer, ApprovalQuestion, Approver, ResolverConfig, RulePolicy, ToolHost,
+    ToolHostConfig,
+};
 
-use crate::fixture::{Fixture, said};
+use crate::fixture::{ToolFixture, said};
 
 /// What a server says to a request.
-type Script = dyn Fn(&str, &mut TcpStream) + Send + Sync;
+type ResponseScript = dyn Fn(&str, &mut TcpStream) + Send + Sync;
 
 /// A server on this machine that says what a test wants, one request a connection.
-struct Server {
+struct ScriptedServer {
     port: u16,
     seen: Arc<Mutex<Vec<String>>>,
 }
 
-impl Server {
+impl ScriptedServer {
     fn start(script: impl Fn(&str, &mut TcpStream) + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let port = listener.local_addr().unwrap().port();
         let seen = Arc::new(Mutex::new(Vec::new()));
-        let (script, noted): (Arc<Script>, _) = (Arc::new(script), Arc::clone(&seen));
+        let (script, noted): (Arc<ResponseScript>, _) = (Arc::new(script), Arc::clone(&seen));
         std::thread::spawn(move || {
             for mut stream in listener.incoming().map_while(Result::ok) {
                 let (script, noted) = (Arc::clone(&script), Arc::clone(&noted));
@@ -102,30 +105,30 @@ fn answer(stream: &mut TcpStream, status: &str, headers: &[(&str, &str)], body: 
 
 /// Says yes, and remembers what was asked.
 #[derive(Clone, Default)]
-struct Person(Arc<Mutex<Vec<(String, String)>>>);
+struct RecordingApprover(Arc<Mutex<Vec<(String, String)>>>);
 
-impl Approver for Person {
+impl Approver for RecordingApprover {
     fn name(&self) -> &str {
         "test"
     }
 
-    fn ask<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Answer> {
+    fn ask<'a>(&'a self, question: &'a ApprovalQuestion) -> BoxFuture<'a, ApprovalAnswer> {
         let preview = match &question.preview {
-            Some(Display::Markdown { text }) => text.clone(),
+            Some(ResultDisplay::Markdown { text }) => text.clone(),
             other => format!("{other:?}"),
         };
         let title =
             format!("{} ({}, {} grants)", question.title, question.risk, question.grants.len());
         self.0.lock().unwrap().push((title, preview));
-        Box::pin(std::future::ready(Answer::AllowOnce))
+        Box::pin(std::future::ready(ApprovalAnswer::AllowOnce))
     }
 }
 
 /// Knows a few names. `rebinds.test` leads elsewhere the second time.
 #[derive(Default)]
-struct Names(AtomicUsize);
+struct TestResolver(AtomicUsize);
 
-impl Resolver for Names {
+impl HostResolver for TestResolver {
     fn resolve(&self, name: &str) -> std::io::Result<Vec<IpAddr>> {
         let addresses: &[&str] = match name {
             "rebinds.test" => match self.0.fetch_add(1, Ordering::SeqCst) {
@@ -151,29 +154,34 @@ fn policy(rules: &[&str]) -> Arc<RulePolicy> {
     let rule = |text: &&str| {
         let (verdict, text) = text.split_once(' ').unwrap();
         let verdict = Verdict::ALL.into_iter().find(|known| known.word() == verdict).unwrap();
-        let source = Source { name: "test".to_owned(), line: None, owner: Owner::Person };
-        Rule::parse(text, verdict, source).unwrap()
+        let source = RuleSource { name: "test".to_owned(), line: None, owner: RuleOwner::Person };
+        PolicyRule::parse(text, verdict, source).unwrap()
     };
     let rules = rules.iter().map(rule).collect();
     Arc::new(RulePolicy::new(
-        Engine::new(EngineConfig { rules, ..EngineConfig::default() }),
+        PolicyEngine::new(PolicyEngineConfig { rules, ..PolicyEngineConfig::default() }),
         Vec::new(),
     ))
 }
 
 /// A session to which loopback is the open internet, unless it is written as an address.
-fn session(rules: &[&str]) -> (Fixture, Person) {
+fn session(rules: &[&str]) -> (ToolFixture, RecordingApprover) {
     session_with(rules, |_| {})
 }
 
-fn session_with(rules: &[&str], set_up: impl FnOnce(&mut HostConfig)) -> (Fixture, Person) {
-    let person = Person::default();
+fn session_with(
+    rules: &[&str],
+    set_up: impl FnOnce(&mut ToolHostConfig),
+) -> (ToolFixture, RecordingApprover) {
+    let person = RecordingApprover::default();
     let asked = person.clone();
-    let f = Fixture::session_of(|config| {
+    let f = ToolFixture::session_of(|config| {
         config.approver = Some(Arc::new(asked));
         config.policy = policy(rules);
-        config.internet =
-            Internet { resolver: Arc::new(Names::default()), inside: outside_of_loopback };
+        config.internet = ResolverConfig {
+            resolver: Arc::new(TestResolver::default()),
+            inside: outside_of_loopback,
+        };
         set_up(config);
     });
     (f, person)
@@ -186,7 +194,7 @@ fn replace(host: &ToolHost, tool: Arc<dyn zero_runtime::AnyTool>) {
 }
 
 /// What a page says, without the marks around it and the notes after it.
-async fn fetch(f: &Fixture, url: &str, prompt: &str) -> Result<String, zero_core::ToolError> {
+async fn fetch(f: &ToolFixture, url: &str, prompt: &str) -> Result<String, zero_core::ToolError> {
     let outcome = f.call("WebFetch", json!({"url": url, "prompt": prompt})).await?;
     let text = outcome.result.structured["content"].as_str().unwrap().to_owned();
     assert_eq!(text, said(&outcome));
@@ -200,7 +208,7 @@ fn check_error(error: &zero_core::ToolError, error_type: ErrorType, why: &str, r
     assert!(error.message.contains(why), "{row}: {error}");
 }
 
-fn audit(f: &Fixture) -> String {
+fn audit(f: &ToolFixture) -> String {
     let mut rows = String::new();
     for day in f.host.audit().days().unwrap() {
         let each = |row| rows.push_str(&serde_json::to_string(&row).unwrap());

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
-use zero_tools::discovered::{Discovery, DiscoveryConfig, LIST_TIMEOUT};
+use zero_tools::tool_discovery::{LIST_TIMEOUT, ToolDiscovery, ToolDiscoveryConfig};
 
-use crate::fixture::{Fixture, said};
+use crate::fixture::{ToolFixture, said};
 
 fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
@@ -29,11 +29,11 @@ fn the_rust_in_the_document_is_that_of_the_example() {
 
 #[tokio::test]
 async fn the_commands_in_the_document_bring_tools() {
-    let f = Fixture::one_shot();
+    let f = ToolFixture::one_shot();
     f.put("tools/list.sh", example("command-tools/list.sh"));
     f.put("tools/call.py", example("command-tools/call.py"));
     let words = |text: &str| text.split(' ').map(str::to_owned).collect();
-    let discovery = Discovery::new(DiscoveryConfig {
+    let discovery = ToolDiscovery::new(ToolDiscoveryConfig {
         list: words("sh tools/list.sh"),
         call: words("python3 tools/call.py"),
         folder: f.host.workspace().cwd().to_owned(),

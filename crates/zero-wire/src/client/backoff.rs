@@ -8,11 +8,11 @@ const LONGEST: Duration = Duration::from_secs(30);
 /// Says how long to wait before each attempt. Up to half of the time is left to chance, so that
 /// the clients of a gateway that restarts do not all come back at once.
 #[derive(Clone, Debug)]
-pub struct Backoff {
+pub struct ReconnectBackoff {
     next: Duration,
 }
 
-impl Backoff {
+impl ReconnectBackoff {
     /// The next wait is the first.
     pub fn new() -> Self {
         Self { next: FIRST }
@@ -31,7 +31,7 @@ impl Backoff {
     }
 }
 
-impl Default for Backoff {
+impl Default for ReconnectBackoff {
     fn default() -> Self {
         Self::new()
     }
@@ -43,7 +43,7 @@ mod tests {
 
     #[test]
     fn waits_grow_to_a_bound_and_begin_anew() {
-        let mut backoff = Backoff::new();
+        let mut backoff = ReconnectBackoff::new();
         for most in [1, 2, 4, 8, 16, 30, 30, 30] {
             let most = Duration::from_secs(most);
             let delay = backoff.next_delay();
@@ -55,7 +55,8 @@ mod tests {
 
     #[test]
     fn chance_has_its_part() {
-        let delays: Vec<Duration> = (0..100).map(|_| Backoff::new().next_delay()).collect();
+        let delays: Vec<Duration> =
+            (0..100).map(|_| ReconnectBackoff::new().next_delay()).collect();
         assert!(delays.iter().any(|delay| delay != &delays[0]));
     }
 }

@@ -10,15 +10,17 @@ use tokio::sync::{Semaphore, oneshot};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::error::ClientError;
-use super::transport::{Incoming, Reader, Writer};
-use super::written::Written;
+use super::encoded_params::EncodedParams;
+use super::error::GatewayClientError;
+use super::transport::{GatewayFrameReader, GatewayFrameWriter, IncomingFrame};
+use crate::bounded_queue;
 use crate::close::{self, CloseReason};
-use crate::error::ErrorShape;
+use crate::error::ErrorPayload;
 use crate::events::TICK;
-use crate::frame::{BUFFERED_BYTES_MAX, EventFrame, Frame, PAYLOAD_BYTES_MAX, ResponseFrame};
+use crate::frame::{
+    BUFFERED_BYTES_MAX, EventFrame, GatewayFrame, PAYLOAD_BYTES_MAX, ResponseFrame,
+};
 use crate::handshake::HelloOk;
-use crate::queue;
 
 /// Most requests that wait for an answer at once; more wait for their turn.
 pub const IN_FLIGHT_MAX: usize = 256;
@@ -32,24 +34,24 @@ const CLOSE_GRACE: Duration = Duration::from_secs(1);
 const TICK_MAX: Duration = Duration::from_secs(60 * 60);
 
 /// A connection.
-pub(super) struct Connection {
+pub(super) struct GatewayClientConnection {
     hello: HelloOk,
-    shared: Arc<Shared>,
-    outgoing: queue::Sender<String>,
+    shared: Arc<GatewayClientState>,
+    outgoing: bounded_queue::QueueSender<String>,
     in_flight: Semaphore,
     id_next: AtomicU64,
 }
 
-impl Connection {
+impl GatewayClientConnection {
     /// Starts to read and write.
     pub(super) fn start(
-        reader: Reader,
-        writer: Writer,
+        reader: GatewayFrameReader,
+        writer: GatewayFrameWriter,
         hello: HelloOk,
-    ) -> (Self, queue::Receiver<EventFrame>) {
-        let shared = Arc::new(Shared::default());
-        let (outgoing, to_send) = queue::queue(OUTGOING_MAX, BUFFERED_BYTES_MAX);
-        let (happening, events) = queue::queue(EVENTS_MAX, BUFFERED_BYTES_MAX);
+    ) -> (Self, bounded_queue::QueueReceiver<EventFrame>) {
+        let shared = Arc::new(GatewayClientState::default());
+        let (outgoing, to_send) = bounded_queue::queue(OUTGOING_MAX, BUFFERED_BYTES_MAX);
+        let (happening, events) = bounded_queue::queue(EVENTS_MAX, BUFFERED_BYTES_MAX);
         let tick = Duration::from_millis(hello.policy.tick_interval_ms.max(1)).min(TICK_MAX);
         let work = {
             let shared = shared.clone();
@@ -79,7 +81,7 @@ impl Connection {
         &self.hello
     }
 
-    pub(super) fn shared(&self) -> Arc<Shared> {
+    pub(super) fn shared(&self) -> Arc<GatewayClientState> {
         self.shared.clone()
     }
 
@@ -87,8 +89,8 @@ impl Connection {
     pub(super) async fn request(
         &self,
         method: &str,
-        params: &Written,
-    ) -> Result<Value, ClientError> {
+        params: &EncodedParams,
+    ) -> Result<Value, GatewayClientError> {
         let _permit = self.in_flight.acquire().await.map_err(|_| self.shared.closed())?;
         let id = self.id_next.fetch_add(1, Ordering::Relaxed);
         let text = params.request(id, method)?;
@@ -96,7 +98,7 @@ impl Connection {
         let allowed = usize::try_from(self.hello.policy.max_payload).unwrap_or(usize::MAX);
         let bytes_max = allowed.min(PAYLOAD_BYTES_MAX);
         if bytes > bytes_max {
-            return Err(ClientError::TooLong { bytes, bytes_max });
+            return Err(GatewayClientError::TooLong { bytes, bytes_max });
         }
         let waiting = self.shared.expect(id.to_string())?;
         let sent = tokio::select! {
@@ -110,8 +112,8 @@ impl Connection {
         if response.ok {
             return Ok(response.payload.unwrap_or(Value::Null));
         }
-        let error = response.error.unwrap_or_else(|| ErrorShape::invalid("no reason was given"));
-        Err(ClientError::Refused { error })
+        let error = response.error.unwrap_or_else(|| ErrorPayload::invalid("no reason was given"));
+        Err(GatewayClientError::Refused { error })
     }
 
     /// Ends, and waits until it is over: at most a few times [`CLOSE_GRACE`].
@@ -121,18 +123,18 @@ impl Connection {
     }
 }
 
-impl Drop for Connection {
+impl Drop for GatewayClientConnection {
     fn drop(&mut self) {
         self.shared.finish(CloseReason::new(close::NORMAL, ""));
     }
 }
 
-type Expected = HashMap<String, oneshot::Sender<ResponseFrame>>;
+type PendingResponses = HashMap<String, oneshot::Sender<ResponseFrame>>;
 
 /// What the reader, the writer and those who wait have in common.
 #[derive(Default)]
-pub(super) struct Shared {
-    expected: Mutex<Expected>,
+pub(super) struct GatewayClientState {
+    expected: Mutex<PendingResponses>,
     end: OnceLock<CloseReason>,
     /// It is known why it ends.
     closing: CancellationToken,
@@ -140,7 +142,7 @@ pub(super) struct Shared {
     over: CancellationToken,
 }
 
-impl Shared {
+impl GatewayClientState {
     /// Why it ended, once it has.
     pub(super) fn end(&self) -> Option<CloseReason> {
         self.end.get().cloned()
@@ -155,12 +157,12 @@ impl Shared {
         self.closing.cancel();
     }
 
-    fn closed(&self) -> ClientError {
+    fn closed(&self) -> GatewayClientError {
         let CloseReason { code, reason } = self.end().unwrap_or_else(CloseReason::lost);
-        ClientError::Closed { code, reason }
+        GatewayClientError::Closed { code, reason }
     }
 
-    fn expect(self: &Arc<Self>, id: String) -> Result<Waiting, ClientError> {
+    fn expect(self: &Arc<Self>, id: String) -> Result<PendingResponse, GatewayClientError> {
         let (sender, receiver) = oneshot::channel();
         let mut expected = self.expected();
         // Under the lock: nobody would answer what is expected after the end.
@@ -170,7 +172,7 @@ impl Shared {
         }
         expected.insert(id.clone(), sender);
         drop(expected);
-        Ok(Waiting { id, receiver, shared: self.clone() })
+        Ok(PendingResponse { id, receiver, shared: self.clone() })
     }
 
     fn answer(&self, response: ResponseFrame) {
@@ -182,35 +184,35 @@ impl Shared {
         }
     }
 
-    fn expected(&self) -> MutexGuard<'_, Expected> {
+    fn expected(&self) -> MutexGuard<'_, PendingResponses> {
         self.expected.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// An answer that will come. Who stops waiting expects it no more.
-struct Waiting {
+struct PendingResponse {
     id: String,
     receiver: oneshot::Receiver<ResponseFrame>,
-    shared: Arc<Shared>,
+    shared: Arc<GatewayClientState>,
 }
 
-impl Waiting {
-    async fn answer(mut self) -> Result<ResponseFrame, ClientError> {
+impl PendingResponse {
+    async fn answer(mut self) -> Result<ResponseFrame, GatewayClientError> {
         let answer = (&mut self.receiver).await;
         answer.map_err(|_| self.shared.closed())
     }
 }
 
-impl Drop for Waiting {
+impl Drop for PendingResponse {
     fn drop(&mut self) {
         self.shared.expected().remove(&self.id);
     }
 }
 
 async fn read(
-    reader: &mut Reader,
-    shared: &Shared,
-    events: queue::Sender<EventFrame>,
+    reader: &mut GatewayFrameReader,
+    shared: &GatewayClientState,
+    events: bounded_queue::QueueSender<EventFrame>,
     silence_max: Duration,
 ) {
     let mut seq_last: Option<u64> = None;
@@ -224,12 +226,12 @@ async fn read(
         let frame = match next {
             Err(_) => break Some(CloseReason::new(close::SILENT, "tick timeout")),
             Ok(Err(reason)) => break Some(reason),
-            Ok(Ok(Incoming::Sign)) => continue,
-            Ok(Ok(Incoming::Frame(frame, bytes))) => (frame, bytes),
+            Ok(Ok(IncomingFrame::Sign)) => continue,
+            Ok(Ok(IncomingFrame::Frame(frame, bytes))) => (frame, bytes),
         };
         match frame {
-            (Frame::Response(response), _) => shared.answer(response),
-            (Frame::Event(event), bytes) => {
+            (GatewayFrame::Response(response), _) => shared.answer(response),
+            (GatewayFrame::Event(event), bytes) => {
                 note_gap(&mut seq_last, event.seq);
                 if event.event == TICK {
                     continue;
@@ -241,7 +243,7 @@ async fn read(
                     _ = events.send(event, bytes) => {}
                 }
             }
-            (Frame::Request(_), _) => {
+            (GatewayFrame::Request(_), _) => {
                 break Some(CloseReason::new(close::PROTOCOL_ERROR, "a gateway does not ask"));
             }
         }
@@ -265,7 +267,11 @@ fn note_gap(seq_last: &mut Option<u64>, seq: Option<u64>) {
     *seq_last = Some(seq);
 }
 
-async fn write(mut writer: Writer, shared: &Shared, mut to_send: queue::Receiver<String>) {
+async fn write(
+    mut writer: GatewayFrameWriter,
+    shared: &GatewayClientState,
+    mut to_send: bounded_queue::QueueReceiver<String>,
+) {
     loop {
         let text = tokio::select! {
             biased;

@@ -5,16 +5,16 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::close;
-use crate::error::{ErrorCode, ErrorShape};
+use crate::error::{ErrorCode, ErrorPayload};
 
 /// Why a client got nothing. No message holds a token or a password.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum ClientError {
+pub enum GatewayClientError {
     /// The gateway said no.
     #[error("the gateway refused: {}{}", shown(&error.message), refusal_hint(error))]
     Refused {
         /// Why.
-        error: ErrorShape,
+        error: ErrorPayload,
     },
     /// The connection ended.
     #[error("the gateway closed the connection ({code}{}{}); {}",
@@ -77,7 +77,7 @@ pub enum ClientError {
 
 /// Whether to connect again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Retry {
+pub enum RetryAdvice {
     /// It would end the same way: somebody has to change something first.
     Never,
     /// After the usual wait.
@@ -86,21 +86,23 @@ pub enum Retry {
     After(Duration),
 }
 
-impl ClientError {
+impl GatewayClientError {
     /// Whether to connect again.
-    pub fn retry(&self) -> Retry {
+    pub fn retry(&self) -> RetryAdvice {
         match self {
             Self::Refused { error } => match error.retry_after_ms {
-                Some(wait) => Retry::After(Duration::from_millis(wait)),
+                Some(wait) => RetryAdvice::After(Duration::from_millis(wait)),
                 None if error.retryable == Some(true) || error.code == ErrorCode::Unavailable => {
-                    Retry::Later
+                    RetryAdvice::Later
                 }
-                None => Retry::Never,
+                None => RetryAdvice::Never,
             },
-            Self::Closed { code: close::PROTOCOL_ERROR, .. } => Retry::Never,
-            Self::Closed { .. } | Self::Unreachable { .. } | Self::Timeout { .. } => Retry::Later,
-            Self::Protocol { .. } | Self::Plaintext { .. } => Retry::Never,
-            Self::Tls { .. } | Self::TooLong { .. } => Retry::Never,
+            Self::Closed { code: close::PROTOCOL_ERROR, .. } => RetryAdvice::Never,
+            Self::Closed { .. } | Self::Unreachable { .. } | Self::Timeout { .. } => {
+                RetryAdvice::Later
+            }
+            Self::Protocol { .. } | Self::Plaintext { .. } => RetryAdvice::Never,
+            Self::Tls { .. } | Self::TooLong { .. } => RetryAdvice::Never,
         }
     }
 }
@@ -114,7 +116,7 @@ fn shown(text: &str) -> String {
 
 /// What to do next: how credentials are given only we know; the rest a gateway may say itself, after a
 /// semicolon as zero's does.
-fn refusal_hint(error: &ErrorShape) -> &'static str {
+fn refusal_hint(error: &ErrorPayload) -> &'static str {
     let code =
         error.details.as_ref().and_then(|details| details.get("code")).and_then(Value::as_str);
     match code.unwrap_or_default() {
@@ -166,70 +168,70 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(error: ClientError, retry: Retry, expected: &str) {
+    fn check(error: GatewayClientError, retry: RetryAdvice, expected: &str) {
         assert_eq!(error.to_string(), expected);
         assert_eq!(error.retry(), retry, "{error}");
     }
 
-    fn refused(code: ErrorCode, details: &str) -> ErrorShape {
-        ErrorShape::new(code, "unauthorized").with_details(json!({"code": details}))
+    fn refused(code: ErrorCode, details: &str) -> ErrorPayload {
+        ErrorPayload::new(code, "unauthorized").with_details(json!({"code": details}))
     }
 
     #[test]
     fn each_says_what_to_do_next() {
         check(
-            ClientError::Refused {
+            GatewayClientError::Refused {
                 error: refused(ErrorCode::InvalidRequest, "AUTH_TOKEN_MISMATCH"),
             },
-            Retry::Never,
+            RetryAdvice::Never,
             "the gateway refused: unauthorized; give it with `--token-file`, or as `gateway.remote.tokenFile` in settings",
         );
         let mut starting = refused(ErrorCode::Unavailable, "");
         starting.retry_after_ms = Some(500);
         check(
-            ClientError::Refused { error: starting },
-            Retry::After(Duration::from_millis(500)),
+            GatewayClientError::Refused { error: starting },
+            RetryAdvice::After(Duration::from_millis(500)),
             "the gateway refused: unauthorized; try again in a moment",
         );
         let mut told = refused(ErrorCode::Unavailable, "");
         told.message = "it is full; come back later".to_owned();
         check(
-            ClientError::Refused { error: told },
-            Retry::Later,
+            GatewayClientError::Refused { error: told },
+            RetryAdvice::Later,
             "the gateway refused: it is full; come back later",
         );
         let mut told = refused(ErrorCode::InvalidRequest, "AUTH_TOKEN_MISMATCH");
         told.message = "unauthorized: not a token; look it up".to_owned();
         check(
-            ClientError::Refused { error: told },
-            Retry::Never,
+            GatewayClientError::Refused { error: told },
+            RetryAdvice::Never,
             "the gateway refused: unauthorized: not a token; look it up; give it with `--token-file`, or as `gateway.remote.tokenFile` in settings",
         );
         check(
-            ClientError::Plaintext { host: "far".to_owned() },
-            Retry::Never,
+            GatewayClientError::Plaintext { host: "far".to_owned() },
+            RetryAdvice::Never,
             "will not send anything in the clear to `far`; use `wss://`, reach it through a tunnel \
              on this machine, or say `--allow-plaintext` (`gateway.remote.allowPlaintext`)",
         );
         check(
-            ClientError::Closed { code: 1012, reason: "service restart".to_owned() },
-            Retry::Later,
+            GatewayClientError::Closed { code: 1012, reason: "service restart".to_owned() },
+            RetryAdvice::Later,
             "the gateway closed the connection (1012 service restart); it restarts: connect again \
              in a moment",
         );
         check(
-            ClientError::Closed { code: 1002, reason: String::new() },
-            Retry::Never,
+            GatewayClientError::Closed { code: 1002, reason: String::new() },
+            RetryAdvice::Never,
             "the gateway closed the connection (1002); check that both are up to date",
         );
         check(
-            ClientError::Protocol { what: "\u{1b}[31mred".to_owned() },
-            Retry::Never,
+            GatewayClientError::Protocol { what: "\u{1b}[31mred".to_owned() },
+            RetryAdvice::Never,
             "\\u{1b}[31mred; check that this is a gateway, and that both are up to date",
         );
         check(
-            ClientError::Timeout { what: "chat.send", after: Duration::from_millis(1500) },
-            Retry::Later,
+            GatewayClientError::Timeout { what: "chat.send", after: Duration::from_millis(1500) },
+            RetryAdvice::Later,
             "chat.send took longer than 1.5 s; see whether the gateway is well, or allow more time",
         );
     }

@@ -13,14 +13,14 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use url::Host;
-use zero_core::ExtraRoots;
+use zero_core::ExtraRootCertificates;
 
 use super::ConnectOptions;
-use super::error::ClientError;
+use super::error::GatewayClientError;
 
 /// SHA-256 of a certificate.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Fingerprint([u8; 32]);
+pub struct CertificateFingerprint([u8; 32]);
 
 /// A text that is no fingerprint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -28,19 +28,19 @@ pub struct Fingerprint([u8; 32]);
     "a certificate's fingerprint is its SHA-256: 64 hexadecimal digits, with a `:` between \
     every two or without any"
 )]
-pub struct BadFingerprint;
+pub struct FingerprintParseError;
 
-impl Fingerprint {
+impl CertificateFingerprint {
     /// The fingerprint of a certificate, in DER.
     pub fn of(certificate: &[u8]) -> Self {
         Self(Sha256::digest(certificate).into())
     }
 }
 
-impl FromStr for Fingerprint {
-    type Err = BadFingerprint;
+impl FromStr for CertificateFingerprint {
+    type Err = FingerprintParseError;
 
-    fn from_str(text: &str) -> Result<Self, BadFingerprint> {
+    fn from_str(text: &str) -> Result<Self, FingerprintParseError> {
         let text = text.trim();
         let digits = match text.get(..7) {
             Some(prefix) if prefix.eq_ignore_ascii_case("sha256:") => {
@@ -60,11 +60,11 @@ impl FromStr for Fingerprint {
         };
         let bytes: Option<Vec<u8>> = pairs.iter().map(byte).collect();
         let bytes = bytes.and_then(|bytes| bytes.try_into().ok());
-        bytes.map(Self).ok_or(BadFingerprint)
+        bytes.map(Self).ok_or(FingerprintParseError)
     }
 }
 
-impl fmt::Display for Fingerprint {
+impl fmt::Display for CertificateFingerprint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, byte) in self.0.iter().enumerate() {
             write!(f, "{}{byte:02X}", if index == 0 { "" } else { ":" })?;
@@ -73,7 +73,7 @@ impl fmt::Display for Fingerprint {
     }
 }
 
-impl fmt::Debug for Fingerprint {
+impl fmt::Debug for CertificateFingerprint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
@@ -84,8 +84,8 @@ pub(super) async fn secure(
     stream: TcpStream,
     host: &Host<String>,
     options: &ConnectOptions,
-) -> Result<TlsStream<TcpStream>, ClientError> {
-    let unsafe_because = |what: String| ClientError::Tls { what };
+) -> Result<TlsStream<TcpStream>, GatewayClientError> {
+    let unsafe_because = |what: String| GatewayClientError::Tls { what };
     let pin = options.tls_fingerprint;
     let name = match host {
         Host::Domain(name) => ServerName::try_from(name.clone())
@@ -96,7 +96,9 @@ pub(super) async fn secure(
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let seen = Arc::new(OnceLock::new());
     let verifier: Arc<dyn ServerCertVerifier> = match pin {
-        Some(pin) => Arc::new(Pinned { pin, seen: seen.clone(), provider: provider.clone() }),
+        Some(pin) => {
+            Arc::new(PinnedCertVerifier { pin, seen: seen.clone(), provider: provider.clone() })
+        }
         None => platform(provider.clone(), &options.extra_roots).await?,
     };
     let mut config = ClientConfig::builder_with_provider(provider)
@@ -126,8 +128,8 @@ pub(super) async fn secure(
 /// The machine's own idea of trust, which is read from files, and whom else the person trusts.
 async fn platform(
     provider: Arc<CryptoProvider>,
-    extra_roots: &ExtraRoots,
-) -> Result<Arc<dyn ServerCertVerifier>, ClientError> {
+    extra_roots: &ExtraRootCertificates,
+) -> Result<Arc<dyn ServerCertVerifier>, GatewayClientError> {
     let extra = extra_roots.iter().map(|root| CertificateDer::from(root.to_vec()));
     let extra: Vec<CertificateDer<'static>> = extra.collect();
     let verifier = tokio::task::spawn_blocking(|| {
@@ -136,10 +138,10 @@ async fn platform(
     let verifier = verifier.await;
     match verifier {
         Ok(Ok(verifier)) => Ok(Arc::new(verifier)),
-        Ok(Err(error)) => Err(ClientError::Tls {
+        Ok(Err(error)) => Err(GatewayClientError::Tls {
             what: format!("{error}; install this system's certificates, or give a fingerprint"),
         }),
-        Err(_) => Err(ClientError::Tls {
+        Err(_) => Err(GatewayClientError::Tls {
             what: "the certificates of this system could not be read".to_owned(),
         }),
     }
@@ -148,13 +150,13 @@ async fn platform(
 /// Accepts one certificate, whatever it says and whoever signed it. Who connects must still show
 /// that it has the key: the certificate alone is public.
 #[derive(Debug)]
-struct Pinned {
-    pin: Fingerprint,
-    seen: Arc<OnceLock<Fingerprint>>,
+struct PinnedCertVerifier {
+    pin: CertificateFingerprint,
+    seen: Arc<OnceLock<CertificateFingerprint>>,
     provider: Arc<CryptoProvider>,
 }
 
-impl ServerCertVerifier for Pinned {
+impl ServerCertVerifier for PinnedCertVerifier {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,
@@ -163,7 +165,7 @@ impl ServerCertVerifier for Pinned {
         _ocsp_response: &[u8],
         _now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        let found = Fingerprint::of(end_entity);
+        let found = CertificateFingerprint::of(end_entity);
         let _ = self.seen.set(found);
         if found == self.pin {
             Ok(ServerCertVerified::assertion())
@@ -212,7 +214,11 @@ mod tests {
             &format!(" sha256:{HEX}\n"),
             &format!("SHA256:{SHOWN}"),
         ] {
-            assert_eq!(text.parse::<Fingerprint>().unwrap().to_string(), SHOWN, "{text}");
+            assert_eq!(
+                text.parse::<CertificateFingerprint>().unwrap().to_string(),
+                SHOWN,
+                "{text}"
+            );
         }
     }
 
@@ -225,7 +231,11 @@ mod tests {
         for text in
             ["", "sha256:", short, &long, &mixed, &plus, odd, &wide, &huge, &SHOWN[1..], "00:01"]
         {
-            assert_eq!(text.parse::<Fingerprint>(), Err(BadFingerprint), "{text}");
+            assert_eq!(
+                text.parse::<CertificateFingerprint>(),
+                Err(FingerprintParseError),
+                "{text}"
+            );
         }
     }
 }

@@ -13,11 +13,11 @@ use tokio_tungstenite::{WebSocketStream, client_async_with_config};
 use tokio_util::either::Either;
 use url::Host;
 
-use super::error::ClientError;
+use super::error::GatewayClientError;
 use super::url::GatewayUrl;
-use super::{ConnectOptions, Target, tls};
+use super::{ConnectOptions, GatewayTarget, tls};
 use crate::close::{self, CloseReason};
-use crate::frame::{self, BUFFERED_BYTES_MAX, Frame, PAYLOAD_BYTES_MAX};
+use crate::frame::{self, BUFFERED_BYTES_MAX, GatewayFrame, PAYLOAD_BYTES_MAX};
 use crate::pipe::{PipeError, PipeReceiver, PipeSender};
 
 /// Most addresses of a name that are tried.
@@ -25,36 +25,39 @@ const ADDRESSES_MAX: usize = 8;
 /// What RFC 6455 says of a close without a code. Never sent.
 const NO_CODE: u16 = 1005;
 
-type Socket = WebSocketStream<Either<TcpStream, TlsStream<TcpStream>>>;
+type GatewaySocket = WebSocketStream<Either<TcpStream, TlsStream<TcpStream>>>;
 
 /// Opens what frames travel on.
 pub(super) async fn open(
-    target: Target,
+    target: GatewayTarget,
     options: &ConnectOptions,
-) -> Result<(Reader, Writer), ClientError> {
+) -> Result<(GatewayFrameReader, GatewayFrameWriter), GatewayClientError> {
     match target {
-        Target::Pipe(end) => {
+        GatewayTarget::Pipe(end) => {
             let (sender, receiver) = end.split();
-            Ok((Reader::Pipe(receiver), Writer::Pipe(sender)))
+            Ok((GatewayFrameReader::Pipe(receiver), GatewayFrameWriter::Pipe(sender)))
         }
-        Target::Url(url) => {
+        GatewayTarget::Url(url) => {
             let (writer, reader) = open_socket(&url, options).await?.split();
-            Ok((Reader::Socket(reader), Writer::Socket(writer)))
+            Ok((GatewayFrameReader::Socket(reader), GatewayFrameWriter::Socket(writer)))
         }
     }
 }
 
-async fn open_socket(url: &GatewayUrl, options: &ConnectOptions) -> Result<Socket, ClientError> {
+async fn open_socket(
+    url: &GatewayUrl,
+    options: &ConnectOptions,
+) -> Result<GatewaySocket, GatewayClientError> {
     if !url.is_secure() {
         if !url.is_loopback() && !options.allow_plaintext {
-            return Err(ClientError::Plaintext { host: url.host().to_string() });
+            return Err(GatewayClientError::Plaintext { host: url.host().to_string() });
         }
         if options.tls_fingerprint.is_some() {
             let what = "a fingerprint was given, but `ws://` has no certificate; use `wss://`";
-            return Err(ClientError::Tls { what: what.to_owned() });
+            return Err(GatewayClientError::Tls { what: what.to_owned() });
         }
     }
-    let unreachable = |what: String| ClientError::Unreachable { at: url.to_string(), what };
+    let unreachable = |what: String| GatewayClientError::Unreachable { at: url.to_string(), what };
     let stream = dial(url, options).await.map_err(unreachable)?;
     let stream = if url.is_secure() {
         Either::Right(tls::secure(stream, url.host(), options).await?)
@@ -69,7 +72,7 @@ async fn open_socket(url: &GatewayUrl, options: &ConnectOptions) -> Result<Socke
         .max_frame_size(Some(PAYLOAD_BYTES_MAX));
     match client_async_with_config(url.to_string(), stream, Some(config)).await {
         Ok((socket, _)) => Ok(socket),
-        Err(SocketError::Http(answer)) => Err(ClientError::Protocol {
+        Err(SocketError::Http(answer)) => Err(GatewayClientError::Protocol {
             what: format!("{url} answered HTTP {} instead of a WebSocket", answer.status()),
         }),
         Err(SocketError::Io(error)) => Err(unreachable(error.to_string())),
@@ -78,7 +81,7 @@ async fn open_socket(url: &GatewayUrl, options: &ConnectOptions) -> Result<Socke
             Err(unreachable("the connection ended before anything was said".to_owned()))
         }
         Err(error) => {
-            Err(ClientError::Protocol { what: format!("{url} opens no WebSocket: {error}") })
+            Err(GatewayClientError::Protocol { what: format!("{url} opens no WebSocket: {error}") })
         }
     }
 }
@@ -115,22 +118,22 @@ async fn dial(url: &GatewayUrl, options: &ConnectOptions) -> Result<TcpStream, S
 
 /// What comes in.
 #[expect(clippy::large_enum_variant, reason = "it is looked at at once and never kept")]
-pub(super) enum Incoming {
+pub(super) enum IncomingFrame {
     /// A frame, and how long it was.
-    Frame(Frame, usize),
+    Frame(GatewayFrame, usize),
     /// Something without meaning, but a sign of life.
     Sign,
 }
 
 /// Where frames come in.
-pub(super) enum Reader {
-    Socket(SplitStream<Socket>),
+pub(super) enum GatewayFrameReader {
+    Socket(SplitStream<GatewaySocket>),
     Pipe(PipeReceiver),
 }
 
-impl Reader {
+impl GatewayFrameReader {
     /// The next thing, or why there is none. It can be given up while it waits; nothing is lost.
-    pub(super) async fn next(&mut self) -> Result<Incoming, CloseReason> {
+    pub(super) async fn next(&mut self) -> Result<IncomingFrame, CloseReason> {
         match self {
             Self::Pipe(frames) => read_frame(&frames.recv().await?),
             Self::Socket(socket) => match socket.next().await {
@@ -139,7 +142,7 @@ impl Reader {
                     Some(frame) => CloseReason::new(frame.code.into(), frame.reason.as_str()),
                     None => CloseReason::new(NO_CODE, ""),
                 }),
-                Some(Ok(_)) => Ok(Incoming::Sign),
+                Some(Ok(_)) => Ok(IncomingFrame::Sign),
                 Some(Err(error)) => Err(why_broken(&error)),
                 None => Err(CloseReason::lost()),
             },
@@ -147,9 +150,9 @@ impl Reader {
     }
 }
 
-fn read_frame(text: &str) -> Result<Incoming, CloseReason> {
+fn read_frame(text: &str) -> Result<IncomingFrame, CloseReason> {
     match frame::parse(text) {
-        Ok(frame) => Ok(Incoming::Frame(frame, text.len())),
+        Ok(frame) => Ok(IncomingFrame::Frame(frame, text.len())),
         Err(error) => Err(CloseReason::new(close::PROTOCOL_ERROR, error.to_string())),
     }
 }
@@ -168,12 +171,12 @@ fn why_broken(error: &SocketError) -> CloseReason {
 }
 
 /// Where frames go out.
-pub(super) enum Writer {
-    Socket(SplitSink<Socket, Message>),
+pub(super) enum GatewayFrameWriter {
+    Socket(SplitSink<GatewaySocket, Message>),
     Pipe(PipeSender),
 }
 
-impl Writer {
+impl GatewayFrameWriter {
     pub(super) async fn send(&mut self, text: String) -> Result<(), CloseReason> {
         match self {
             Self::Socket(socket) => {

@@ -24,7 +24,7 @@ pub struct GatewayUrl {
 
 /// A text that is no URL of a gateway. It is not quoted: it may hold a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum BadUrl {
+pub enum GatewayUrlError {
     /// It is no URL.
     #[error("this is no URL; write it like `wss://host:18789`")]
     Malformed,
@@ -70,29 +70,29 @@ impl GatewayUrl {
 }
 
 impl FromStr for GatewayUrl {
-    type Err = BadUrl;
+    type Err = GatewayUrlError;
 
-    fn from_str(text: &str) -> Result<Self, BadUrl> {
+    fn from_str(text: &str) -> Result<Self, GatewayUrlError> {
         let text = text.trim();
         if text.len() > LEN_MAX || text.contains(char::is_control) {
-            return Err(BadUrl::Malformed);
+            return Err(GatewayUrlError::Malformed);
         }
-        let url = Url::parse(text).map_err(|_| BadUrl::Malformed)?;
+        let url = Url::parse(text).map_err(|_| GatewayUrlError::Malformed)?;
         let secure = match url.scheme() {
             "ws" | "http" => false,
             "wss" | "https" => true,
-            _ => return Err(BadUrl::Scheme),
+            _ => return Err(GatewayUrlError::Scheme),
         };
         if !url.username().is_empty() || url.password().is_some() {
-            return Err(BadUrl::Credentials);
+            return Err(GatewayUrlError::Credentials);
         }
         if url.query().is_some() || url.fragment().is_some() {
-            return Err(BadUrl::Query);
+            return Err(GatewayUrlError::Query);
         }
-        let host = url.host().ok_or(BadUrl::Malformed)?.to_owned();
+        let host = url.host().ok_or(GatewayUrlError::Malformed)?.to_owned();
         let port = url.port().or_else(|| usual_port(text, &url)).unwrap_or(PORT_DEFAULT);
         if port == 0 {
-            return Err(BadUrl::Malformed);
+            return Err(GatewayUrlError::Malformed);
         }
         Ok(Self { secure, host, port, path: url.path().to_owned() })
     }

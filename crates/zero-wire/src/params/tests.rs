@@ -17,7 +17,7 @@ use crate::sessions::{
 use crate::tools::{ToolsProgress, ToolsResult};
 
 #[track_caller]
-fn check<M: Method>(written: Value, expected: &str) {
+fn check<M: GatewayMethod>(written: Value, expected: &str) {
     let said = match params::<M>(Some(written.clone())) {
         Ok(_) => "ok".to_owned(),
         Err(error) => error.message,
@@ -158,9 +158,9 @@ fn a_refusal_is_short_whatever_was_sent() {
 fn visited(pieces: usize) -> (usize, String) {
     let content = vec![json!({"type": "image", "data": "", "mimeType": "image/png"}); pieces];
     let result = json!({"sessionId": "s", "toolCallId": "c", "isError": false, "content": content});
-    rule::VISITED.set(0);
+    schema_rule::VISITED.set(0);
     let said = ToolsResult::checker().check(&result).err().unwrap_or_default();
-    (rule::VISITED.get(), said)
+    (schema_rule::VISITED.get(), said)
 }
 
 #[test]
@@ -313,7 +313,7 @@ fn collect_formats(schema: &Value, formats: &mut Vec<String>) {
 }
 
 /// The checker of a method, and another one of its schema.
-fn both() -> Vec<(&'static str, &'static Checker, jsonschema::Validator)> {
+fn both() -> Vec<(&'static str, &'static ParamsChecker, jsonschema::Validator)> {
     let pair = |method: &MethodInfo| {
         let checker = (method.checker)();
         let other = jsonschema::draft202012::new(checker.schema()).unwrap();
@@ -322,7 +322,7 @@ fn both() -> Vec<(&'static str, &'static Checker, jsonschema::Validator)> {
     methods().map(pair).collect()
 }
 
-static BOTH: LazyLock<Vec<(&'static str, &'static Checker, jsonschema::Validator)>> =
+static BOTH: LazyLock<Vec<(&'static str, &'static ParamsChecker, jsonschema::Validator)>> =
     LazyLock::new(both);
 
 fn field_values() -> impl Strategy<Value = Value> {
@@ -381,7 +381,7 @@ proptest! {
 fn every_word_of_every_schema_is_known_here() {
     for method in methods() {
         let schema = (method.checker)().schema();
-        assert!(Checker::knows(schema), "{}: {schema}", method.name);
+        assert!(ParamsChecker::knows(schema), "{}: {schema}", method.name);
         let mut formats = Vec::new();
         collect_formats(schema, &mut formats);
         for format in formats {
@@ -392,7 +392,7 @@ fn every_word_of_every_schema_is_known_here() {
 
 #[track_caller]
 fn knows(schema: Value, expected: bool) {
-    assert_eq!(Checker::knows(&schema), expected, "{schema}");
+    assert_eq!(ParamsChecker::knows(&schema), expected, "{schema}");
 }
 
 #[test]

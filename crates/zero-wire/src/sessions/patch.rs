@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
-use crate::method::Scope;
+use crate::method::TokenScope;
 
 /// Parameters of `sessions.patch`: absent leaves a field, `null` clears it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -94,7 +94,7 @@ pub struct SessionsPatchParams {
 impl SessionsPatchParams {
     /// The scope that this change needs: label, model and how to think are for whoever may talk,
     /// everything else is for who may do everything.
-    pub fn scope(&self) -> Scope {
+    pub fn scope(&self) -> TokenScope {
         let Self {
             key: _,
             agent_id: _,
@@ -169,7 +169,7 @@ impl SessionsPatchParams {
         ];
         let more =
             texts.iter().any(|text| text.is_some()) || values.iter().any(|value| value.is_some());
-        if more { Scope::Admin } else { Scope::Write }
+        if more { TokenScope::Admin } else { TokenScope::Write }
     }
 }
 

@@ -5,13 +5,13 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::time::timeout;
 use zero_wire::chat::{
-    AgentWait, AgentWaitParams, ChatSend, ChatSendParams, Health, HealthParams, WaitStatus,
+    AgentWait, AgentWaitParams, AgentWaitStatus, ChatSend, ChatSendParams, Health, HealthParams,
 };
-use zero_wire::client::{ClientError, EVENTS_MAX, IN_FLIGHT_MAX};
+use zero_wire::client::{EVENTS_MAX, GatewayClientError, IN_FLIGHT_MAX};
 use zero_wire::pipe::FRAMES_MAX;
 use zero_wire::sessions::{SessionsGet, SessionsGetParams};
 
-use crate::peer::{Peer, connect, embed, serve};
+use crate::test_gateway::{TestGateway, connect, embed, serve};
 
 fn wait(run: &str) -> AgentWaitParams {
     AgentWaitParams { run_id: run.to_owned(), timeout_ms: None }
@@ -19,7 +19,7 @@ fn wait(run: &str) -> AgentWaitParams {
 
 #[tokio::test]
 async fn answers_find_their_requests_in_any_order() {
-    let script = |mut peer: Peer| async move {
+    let script = |mut peer: TestGateway| async move {
         peer.greet().await;
         let mut requests = Vec::new();
         for _ in 0..3 {
@@ -38,7 +38,7 @@ async fn answers_find_their_requests_in_any_order() {
         let (a, b, c) = tokio::join!(ask("a"), ask("b"), ask("c"));
         for (answer, run) in [(a, "a"), (b, "b"), (c, "c")] {
             let answer = answer.unwrap();
-            assert_eq!((answer.run_id.as_str(), answer.status), (run, WaitStatus::Ok));
+            assert_eq!((answer.run_id.as_str(), answer.status), (run, AgentWaitStatus::Ok));
         }
         client.close().await;
         assert_eq!(gateway.await.unwrap().unwrap_err().code, 1000);
@@ -47,7 +47,7 @@ async fn answers_find_their_requests_in_any_order() {
 
 #[tokio::test]
 async fn a_refusal_of_a_request_is_its_answer() {
-    let script = |mut peer: Peer| async move {
+    let script = |mut peer: TestGateway| async move {
         peer.greet().await;
         let request = peer.recv().await.unwrap();
         peer.refuse(
@@ -75,7 +75,7 @@ async fn a_refusal_of_a_request_is_its_answer() {
 
 #[tokio::test]
 async fn messages_of_another_gateway_are_read() {
-    let script = |mut peer: Peer| async move {
+    let script = |mut peer: TestGateway| async move {
         peer.greet().await;
         let request = peer.recv().await.unwrap();
         let messages = json!([
@@ -102,7 +102,7 @@ async fn messages_of_another_gateway_are_read() {
 
 #[tokio::test]
 async fn events_come_in_order_without_the_signs_of_life() {
-    let script = |mut peer: Peer| async move {
+    let script = |mut peer: TestGateway| async move {
         peer.greet().await;
         peer.event("chat", 1, json!({"n": 1})).await;
         peer.event("tick", 2, json!({"ts": 1})).await;
@@ -125,9 +125,9 @@ async fn events_come_in_order_without_the_signs_of_life() {
 #[tokio::test]
 async fn a_slow_reader_makes_the_gateway_wait_and_loses_nothing() {
     let all = (EVENTS_MAX + FRAMES_MAX + 500) as u64;
-    let script = move |mut peer: Peer| async move {
+    let script = move |mut peer: TestGateway| async move {
         peer.greet().await;
-        let Peer::Pipe(pipe, mut incoming) = peer else { panic!() };
+        let TestGateway::Pipe(pipe, mut incoming) = peer else { panic!() };
         let mut waited = 0;
         for seq in 1..=all {
             let frame = json!({"type": "event", "event": "chat", "seq": seq}).to_string();
@@ -157,7 +157,7 @@ async fn a_slow_reader_makes_the_gateway_wait_and_loses_nothing() {
 
 #[tokio::test]
 async fn answers_come_also_where_nobody_takes_events() {
-    let script = |mut peer: Peer| async move {
+    let script = |mut peer: TestGateway| async move {
         peer.greet().await;
         let request = peer.recv().await.unwrap();
         for seq in 1..=2 * EVENTS_MAX as u64 {
@@ -174,7 +174,7 @@ async fn answers_come_also_where_nobody_takes_events() {
 
 #[tokio::test(start_paused = true)]
 async fn requests_in_flight_are_bounded() {
-    let script = |mut peer: Peer| async move {
+    let script = |mut peer: TestGateway| async move {
         peer.greet_with(json!({"tickIntervalMs": 3_600_000})).await;
         let mut waiting = Vec::new();
         // Time only passes when nothing else can happen.
@@ -207,7 +207,7 @@ async fn requests_in_flight_are_bounded() {
 
 #[tokio::test(start_paused = true)]
 async fn who_stops_waiting_disturbs_nobody() {
-    let script = |mut peer: Peer| async move {
+    let script = |mut peer: TestGateway| async move {
         peer.greet_with(json!({"tickIntervalMs": 3_600_000})).await;
         let given_up = peer.recv().await.unwrap();
         let next = peer.recv().await.unwrap();
@@ -222,13 +222,13 @@ async fn who_stops_waiting_disturbs_nobody() {
     let (client, _events) = connect(target).await;
     let limit = Duration::from_secs(5);
     let error = client.request_within::<AgentWait>(wait("a"), limit).await.unwrap_err();
-    assert_eq!(error, ClientError::Timeout { what: "agent.wait", after: limit });
+    assert_eq!(error, GatewayClientError::Timeout { what: "agent.wait", after: limit });
     assert_eq!(client.request::<AgentWait>(wait("b")).await.unwrap().run_id, "b");
 }
 
 #[tokio::test]
 async fn what_the_gateway_would_not_take_is_not_sent() {
-    let script = |mut peer: Peer| async move {
+    let script = |mut peer: TestGateway| async move {
         peer.greet_with(json!({"maxPayload": 200})).await;
         peer.recv().await
     };
@@ -236,7 +236,7 @@ async fn what_the_gateway_would_not_take_is_not_sent() {
     let (client, _events) = connect(target).await;
     let long = ChatSendParams { message: "x".repeat(200), ..Default::default() };
     let error = client.request::<ChatSend>(long).await.unwrap_err();
-    assert!(matches!(error, ClientError::TooLong { bytes_max: 200, .. }), "{error:?}");
+    assert!(matches!(error, GatewayClientError::TooLong { bytes_max: 200, .. }), "{error:?}");
     client.close().await;
     assert_eq!(gateway.await.unwrap().unwrap_err().code, 1000);
 }

@@ -9,11 +9,13 @@ use rustls::server::{ClientHello, ResolvesServerCert};
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
-use zero_core::ExtraRoots;
+use zero_core::ExtraRootCertificates;
 use zero_wire::chat::{Health, HealthParams};
-use zero_wire::client::{Client, ClientError, ConnectOptions, Fingerprint};
+use zero_wire::client::{
+    CertificateFingerprint, ConnectOptions, GatewayClient, GatewayClientError,
+};
 
-use crate::peer::{Peer, listen, options, url};
+use crate::test_gateway::{TestGateway, listen, options, url};
 
 fn certificate() -> (CertificateDer<'static>, KeyPair) {
     let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
@@ -23,9 +25,9 @@ fn certificate() -> (CertificateDer<'static>, KeyPair) {
 
 /// Shows a certificate, whether or not the key belongs to it.
 #[derive(Debug)]
-struct Shows(Arc<rustls::sign::CertifiedKey>);
+struct FixedCertResolver(Arc<rustls::sign::CertifiedKey>);
 
-impl ResolvesServerCert for Shows {
+impl ResolvesServerCert for FixedCertResolver {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<rustls::sign::CertifiedKey>> {
         Some(self.0.clone())
     }
@@ -35,7 +37,8 @@ fn acceptor(certificate: CertificateDer<'static>, key: &KeyPair) -> TlsAcceptor 
     let provider = rustls::crypto::ring::default_provider();
     let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
     let key = provider.key_provider.load_private_key(key).unwrap();
-    let shown = Shows(Arc::new(rustls::sign::CertifiedKey::new(vec![certificate], key)));
+    let shown =
+        FixedCertResolver(Arc::new(rustls::sign::CertifiedKey::new(vec![certificate], key)));
     let config = ServerConfig::builder_with_provider(Arc::new(provider))
         .with_safe_default_protocol_versions()
         .unwrap()
@@ -44,7 +47,7 @@ fn acceptor(certificate: CertificateDer<'static>, key: &KeyPair) -> TlsAcceptor 
     TlsAcceptor::from(Arc::new(config))
 }
 
-async fn health(mut peer: Peer) {
+async fn health(mut peer: TestGateway) {
     peer.greet().await;
     let request = peer.recv().await.unwrap();
     let payload =
@@ -54,7 +57,7 @@ async fn health(mut peer: Peer) {
 }
 
 /// Connects to a server that may fail, as it does when it is turned down.
-async fn refusal(tls: TlsAcceptor, host: &str, pin: Option<Fingerprint>) -> String {
+async fn refusal(tls: TlsAcceptor, host: &str, pin: Option<CertificateFingerprint>) -> String {
     refusal_of(tls, host, ConnectOptions { tls_fingerprint: pin, ..options() }).await
 }
 
@@ -65,8 +68,9 @@ async fn refusal_of(tls: TlsAcceptor, host: &str, options: ConnectOptions) -> St
         let (stream, _) = listener.accept().await.unwrap();
         tls.accept(stream).await.is_ok()
     });
-    let error = Client::connect(url(&format!("wss://{host}:{port}")), options).await.unwrap_err();
-    assert!(matches!(error, ClientError::Tls { .. }), "{error:?}");
+    let error =
+        GatewayClient::connect(url(&format!("wss://{host}:{port}")), options).await.unwrap_err();
+    assert!(matches!(error, GatewayClientError::Tls { .. }), "{error:?}");
     let _ = server.await.unwrap();
     error.to_string()
 }
@@ -74,12 +78,12 @@ async fn refusal_of(tls: TlsAcceptor, host: &str, options: ConnectOptions) -> St
 #[tokio::test]
 async fn the_pinned_certificate_is_accepted_for_any_name() {
     let (certificate, key) = certificate();
-    let pin = Fingerprint::of(&certificate);
+    let pin = CertificateFingerprint::of(&certificate);
     for host in ["127.0.0.1", "localhost"] {
         let (address, gateway) = listen(Some(acceptor(certificate.clone(), &key)), health).await;
         let options = ConnectOptions { tls_fingerprint: Some(pin), ..options() };
         let target = url(&format!("https://{host}:{}", address.port()));
-        let (client, _events) = Client::connect(target, options).await.unwrap();
+        let (client, _events) = GatewayClient::connect(target, options).await.unwrap();
         assert!(client.request::<Health>(HealthParams::default()).await.unwrap().ok);
         client.close().await;
         gateway.await.unwrap();
@@ -95,18 +99,18 @@ async fn one_that_an_authority_signed_is_accepted_by_its_pin_and_not_by_an_unkno
     let key = KeyPair::generate().unwrap();
     let params = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
     let certificate = params.signed_by(&key, &authority).unwrap().der().clone();
-    let pin = Fingerprint::of(&certificate);
+    let pin = CertificateFingerprint::of(&certificate);
     let (address, gateway) = listen(Some(acceptor(certificate.clone(), &key)), health).await;
     let pinned = ConnectOptions { tls_fingerprint: Some(pin), ..options() };
     let target = url(&format!("wss://localhost:{}", address.port()));
-    let (client, _events) = Client::connect(target, pinned).await.unwrap();
+    let (client, _events) = GatewayClient::connect(target, pinned).await.unwrap();
     assert!(client.request::<Health>(HealthParams::default()).await.unwrap().ok);
     client.close().await;
     gateway.await.unwrap();
     let error = refusal(acceptor(certificate.clone(), &key), "localhost", None).await;
     assert!(error.contains("gateway.remote.tlsFingerprint"), "{error}");
     // The authority's own fingerprint is not that of the gateway.
-    let authority = Fingerprint::of(authority.der());
+    let authority = CertificateFingerprint::of(authority.der());
     let error = refusal(acceptor(certificate, &key), "localhost", Some(authority)).await;
     assert!(error.contains("somebody is in between"), "{error}");
 }
@@ -120,11 +124,11 @@ async fn an_authority_that_the_person_trusts_is_trusted() {
     let key = KeyPair::generate().unwrap();
     let params = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
     let certificate = params.signed_by(&key, &authority).unwrap().der().clone();
-    let extra_roots = ExtraRoots::new(vec![authority.der().to_vec()]);
+    let extra_roots = ExtraRootCertificates::new(vec![authority.der().to_vec()]);
     let (address, gateway) = listen(Some(acceptor(certificate.clone(), &key)), health).await;
     let trusting = || ConnectOptions { extra_roots: extra_roots.clone(), ..options() };
     let target = url(&format!("wss://localhost:{}", address.port()));
-    let (client, _events) = Client::connect(target, trusting()).await.unwrap();
+    let (client, _events) = GatewayClient::connect(target, trusting()).await.unwrap();
     assert!(client.request::<Health>(HealthParams::default()).await.unwrap().ok);
     client.close().await;
     gateway.await.unwrap();
@@ -137,8 +141,8 @@ async fn an_authority_that_the_person_trusts_is_trusted() {
 #[tokio::test]
 async fn another_certificate_is_refused_and_named() {
     let (certificate, key) = certificate();
-    let shown = Fingerprint::of(&certificate);
-    let pin = Fingerprint::of(b"another");
+    let shown = CertificateFingerprint::of(&certificate);
+    let pin = CertificateFingerprint::of(b"another");
     let error = refusal(acceptor(certificate, &key), "127.0.0.1", Some(pin)).await;
     assert!(error.contains(&shown.to_string()) && error.contains(&pin.to_string()), "{error}");
     assert!(error.contains("somebody is in between"), "{error}");
@@ -147,7 +151,7 @@ async fn another_certificate_is_refused_and_named() {
 #[tokio::test]
 async fn the_pinned_certificate_without_its_key_is_refused() {
     let (certificate, _) = certificate();
-    let pin = Fingerprint::of(&certificate);
+    let pin = CertificateFingerprint::of(&certificate);
     let stranger = KeyPair::generate().unwrap();
     let error = refusal(acceptor(certificate, &stranger), "127.0.0.1", Some(pin)).await;
     assert!(
@@ -168,8 +172,9 @@ async fn without_a_pin_nobody_vouches_for_themselves() {
 
 #[tokio::test]
 async fn a_pin_without_tls_is_refused() {
-    let options = ConnectOptions { tls_fingerprint: Some(Fingerprint::of(b"x")), ..options() };
-    let error = Client::connect(url("ws://127.0.0.1:1"), options).await.unwrap_err();
+    let options =
+        ConnectOptions { tls_fingerprint: Some(CertificateFingerprint::of(b"x")), ..options() };
+    let error = GatewayClient::connect(url("ws://127.0.0.1:1"), options).await.unwrap_err();
     assert!(error.to_string().contains("use `wss://`"), "{error}");
 }
 
@@ -183,9 +188,10 @@ async fn a_port_that_speaks_no_tls_is_refused() {
         tokio::io::AsyncWriteExt::write_all(&mut stream, answer).await.unwrap();
         stream
     });
-    let options = ConnectOptions { tls_fingerprint: Some(Fingerprint::of(b"x")), ..options() };
+    let options =
+        ConnectOptions { tls_fingerprint: Some(CertificateFingerprint::of(b"x")), ..options() };
     let error =
-        Client::connect(url(&format!("wss://127.0.0.1:{port}")), options).await.unwrap_err();
+        GatewayClient::connect(url(&format!("wss://127.0.0.1:{port}")), options).await.unwrap_err();
     assert!(error.to_string().contains("check that the port speaks TLS"), "{error}");
     server.await.unwrap();
 }

@@ -4,18 +4,20 @@
 //! could steer the terminal, so that no line of it can pass for one of ours. Nothing is sent before
 //! the person has seen all of it once more and said yes; no page is ever opened.
 
-mod field;
+mod form_field;
 
 use std::fmt::Write as _;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use zero_runtime::tool::BoxFuture;
-use zero_runtime::{Elicitation, ElicitationAnswer, Elicitor, Wanted};
+use zero_runtime::{Elicitation, ElicitationAnswer, ElicitationMode, Elicitor};
 
-use self::field::Field;
-use super::OpenLine;
-use crate::terminal::{Answers, Counter, FAINT, NOTABLE, STRONG, Stream, Terminal, escape_line};
+use self::form_field::ElicitationField;
+use super::PromptLineGuard;
+use crate::terminal::{
+    AnswerSource, ElapsedCounter, FAINT, NOTABLE, STRONG, Terminal, TerminalStream, escape_line,
+};
 
 /// Most fields of a form. Nobody fills in more at a terminal.
 const FIELDS_MAX: usize = 50;
@@ -26,26 +28,30 @@ const TRIES_MAX: usize = 5;
 
 /// The person at the terminal, asked on behalf of somebody.
 #[derive(Clone)]
-struct Form {
+struct TerminalElicitor {
     terminal: Terminal,
-    answers: Answers,
+    answers: AnswerSource,
     /// What counts the seconds of the call that asks.
-    counter: Counter,
+    counter: ElapsedCounter,
 }
 
 /// The person at this terminal, for servers that have a question.
-pub(crate) fn at(terminal: &Terminal, answers: Answers, counter: Counter) -> Arc<dyn Elicitor> {
-    Arc::new(Form { terminal: terminal.clone(), answers, counter })
+pub(crate) fn at(
+    terminal: &Terminal,
+    answers: AnswerSource,
+    counter: ElapsedCounter,
+) -> Arc<dyn Elicitor> {
+    Arc::new(TerminalElicitor { terminal: terminal.clone(), answers, counter })
 }
 
-impl Form {
+impl TerminalElicitor {
     /// Asks, and waits for the person. `None` when they went away.
     fn ask(&self, elicitation: &Elicitation) -> Option<ElicitationAnswer> {
         let stream = &self.terminal.err;
         stream.write(&introduced(stream, elicitation)).ok()?;
         match &elicitation.wanted {
-            Wanted::Form(schema) => self.ask_form(&elicitation.origin, schema),
-            Wanted::Visit(url) => self.ask_visit(url),
+            ElicitationMode::Form(schema) => self.ask_form(&elicitation.origin, schema),
+            ElicitationMode::Visit(url) => self.ask_visit(url),
         }
     }
 
@@ -79,7 +85,7 @@ impl Form {
     }
 
     /// One value; `Some(None)` when it is left out, `None` when the person went away.
-    fn ask_field(&self, field: &Field) -> Option<Option<Value>> {
+    fn ask_field(&self, field: &ElicitationField) -> Option<Option<Value>> {
         let stream = &self.terminal.err;
         stream.write(&field.explained(stream)).ok()?;
         for _ in 0..TRIES_MAX {
@@ -120,13 +126,13 @@ impl Form {
     }
 }
 
-impl Elicitor for Form {
+impl Elicitor for TerminalElicitor {
     fn elicit<'a>(&'a self, elicitation: &'a Elicitation) -> BoxFuture<'a, ElicitationAnswer> {
         let (form, elicitation) = (self.clone(), elicitation.clone());
         Box::pin(async move {
             // Reading blocks until they answer; the asker can give up meanwhile.
             let _pause = self.counter.pause();
-            let mut line = OpenLine { stream: self.terminal.err.clone(), open: true };
+            let mut line = PromptLineGuard { stream: self.terminal.err.clone(), open: true };
             let asked = tokio::task::spawn_blocking(move || form.ask(&elicitation));
             let answer = asked.await.ok().flatten();
             line.open = answer.is_none();
@@ -136,7 +142,7 @@ impl Elicitor for Form {
 }
 
 /// Who asks, and what they say.
-fn introduced(stream: &Stream, elicitation: &Elicitation) -> String {
+fn introduced(stream: &TerminalStream, elicitation: &Elicitation) -> String {
     let asker = elicitation.asker();
     let origin = escape_line(&asker);
     let mut text = format!("\n{} asks:\n", stream.paint(STRONG, &origin));
@@ -151,7 +157,7 @@ fn introduced(stream: &Stream, elicitation: &Elicitation) -> String {
 }
 
 /// The fields of a form; the error says why it cannot be asked for.
-fn fields(schema: &Value) -> Result<Vec<Field>, String> {
+fn fields(schema: &Value) -> Result<Vec<ElicitationField>, String> {
     let properties = schema.get("properties").and_then(Value::as_object);
     let properties = properties.ok_or("it is no form with fields")?;
     if properties.len() > FIELDS_MAX {
@@ -160,7 +166,10 @@ fn fields(schema: &Value) -> Result<Vec<Field>, String> {
     let required = schema.get("required").and_then(Value::as_array);
     let is_required =
         |name: &str| required.is_some_and(|names| names.iter().any(|one| one == name));
-    properties.iter().map(|(name, schema)| Field::of(name, schema, is_required(name))).collect()
+    properties
+        .iter()
+        .map(|(name, schema)| ElicitationField::of(name, schema, is_required(name)))
+        .collect()
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::gateway::RemoteArgs;
+use super::gateway::RemoteGatewayArgs;
 
 /// `zero acp`
 #[derive(Debug, Args)]
@@ -65,5 +65,5 @@ pub struct AcpArgs {
     pub settings: Vec<PathBuf>,
     /// The gateway
     #[command(flatten)]
-    pub remote: RemoteArgs,
+    pub remote: RemoteGatewayArgs,
 }

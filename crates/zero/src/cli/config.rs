@@ -16,23 +16,23 @@ What a project's files loosen counts once the folder is trusted: see `zero trust
 )]
 pub enum ConfigCommand {
     /// Show where the settings files are
-    Path(PathArgs),
+    Path(ConfigPathArgs),
     /// Show every setting with the file and line it comes from
-    List(ListArgs),
+    List(ConfigListArgs),
     /// Show the value of one setting
-    Get(GetArgs),
+    Get(ConfigGetArgs),
     /// Set a value; comments, order and layout of the file stay
-    Set(SetArgs),
+    Set(ConfigSetArgs),
     /// Take a setting out of a file
-    Unset(UnsetArgs),
+    Unset(ConfigUnsetArgs),
     /// Add a value to a list
-    Add(ItemArgs),
+    Add(ConfigItemArgs),
     /// Take a value out of a list
-    Remove(ItemArgs),
+    Remove(ConfigItemArgs),
     /// Keep a key in the desktop's keyring, where settings find it
-    SetKey(SetKeyArgs),
+    SetKey(ConfigSetKeyArgs),
     /// Take a key out of the desktop's keyring
-    UnsetKey(UnsetKeyArgs),
+    UnsetKey(ConfigUnsetKeyArgs),
     /// Print the JSON Schema of a settings file
     #[command(after_help = "Example:
   zero config schema > zero-settings.schema.json")]
@@ -41,7 +41,7 @@ pub enum ConfigCommand {
 
 /// Which settings file is meant.
 #[derive(Clone, Debug, Args)]
-pub struct LayerArgs {
+pub struct SettingsLayerArgs {
     /// Your own settings
     #[arg(long, conflicts_with_all = ["project", "local"])]
     pub user: bool,
@@ -58,7 +58,7 @@ pub struct LayerArgs {
 
 /// `zero config path`
 #[derive(Debug, Args)]
-pub struct PathArgs {
+pub struct ConfigPathArgs {
     /// Folder of the project [default: the current folder]
     #[arg(long, value_name = "DIR")]
     pub workspace: Option<PathBuf>,
@@ -69,7 +69,7 @@ pub struct PathArgs {
 
 /// `zero config list`
 #[derive(Debug, Args)]
-pub struct ListArgs {
+pub struct ConfigListArgs {
     /// Folder of the project [default: the current folder]
     #[arg(long, value_name = "DIR")]
     pub workspace: Option<PathBuf>,
@@ -89,12 +89,12 @@ pub struct ListArgs {
   zero config get limits.file-timeout --json
 
 Exit codes: 0 it is set, 1 it is not, 2 wrong usage.")]
-pub struct GetArgs {
+pub struct ConfigGetArgs {
     /// The setting, such as `permissions.mode`
     pub key: String,
     /// One file alone, instead of what holds in the end
     #[command(flatten)]
-    pub layer: LayerArgs,
+    pub layer: SettingsLayerArgs,
     /// Print JSON, with the file and line
     #[arg(long)]
     pub json: bool,
@@ -109,7 +109,7 @@ pub struct GetArgs {
 
 Without --project or --local your own file is changed. It is checked as a whole before it is
 written; on any error it stays as it is.")]
-pub struct SetArgs {
+pub struct ConfigSetArgs {
     /// The setting, such as `permissions.mode`
     pub key: String,
     /// Its value, as JSON or as plain text
@@ -117,7 +117,7 @@ pub struct SetArgs {
     pub value: String,
     /// Which file to change
     #[command(flatten)]
-    pub layer: LayerArgs,
+    pub layer: SettingsLayerArgs,
 }
 
 /// `zero config unset`
@@ -127,12 +127,12 @@ pub struct SetArgs {
   zero config unset limits --project
 
 Without --project or --local your own file is changed.")]
-pub struct UnsetArgs {
+pub struct ConfigUnsetArgs {
     /// The setting, such as `permissions.mode`
     pub key: String,
     /// Which file to change
     #[command(flatten)]
-    pub layer: LayerArgs,
+    pub layer: SettingsLayerArgs,
 }
 
 /// `zero config add` and `zero config remove`
@@ -144,7 +144,7 @@ pub struct UnsetArgs {
 
 Without --project or --local your own file is changed. A value that is there already is not added
 twice; one that is not there need not be removed.")]
-pub struct ItemArgs {
+pub struct ConfigItemArgs {
     /// The list, such as `permissions.allow`
     pub key: String,
     /// The value, as JSON or as plain text
@@ -152,7 +152,7 @@ pub struct ItemArgs {
     pub value: String,
     /// Which file to change
     #[command(flatten)]
-    pub layer: LayerArgs,
+    pub layer: SettingsLayerArgs,
 }
 
 /// `zero config set-key`
@@ -166,7 +166,7 @@ The key itself never stands on the command line or in settings. The keyring has 
 `zero keys`; one that was there under the same name is replaced.
 
 Exit codes: 0 kept, 1 the keyring does not take it, 2 wrong usage.")]
-pub struct SetKeyArgs {
+pub struct ConfigSetKeyArgs {
     /// A name for it, such as `openai`; not the key itself
     pub name: String,
 }
@@ -177,7 +177,7 @@ pub struct SetKeyArgs {
   zero config unset-key openai
 
 Exit codes: 0 it is gone, 1 the keyring does not answer, 2 wrong usage.")]
-pub struct UnsetKeyArgs {
+pub struct ConfigUnsetKeyArgs {
     /// Its name, such as `openai`
     pub name: String,
 }

@@ -81,7 +81,7 @@ pub struct GatewayServeArgs {
 
 /// Which gateway is used: the one in this process, unless another is named here or in settings.
 #[derive(Clone, Debug, Default, Args)]
-pub struct RemoteArgs {
+pub struct RemoteGatewayArgs {
     /// Address of a gateway, such as wss://gateway-host:18789 [default: gateway.remote.url of the settings; without one, a gateway in this process]
     #[arg(long, value_name = "URL")]
     pub url: Option<String>,

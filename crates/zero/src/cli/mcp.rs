@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
-use zero_core::Limits;
-use zero_policy::Mode;
+use zero_core::HostLimits;
+use zero_policy::PermissionMode;
 use zero_runtime::DialectName;
 
 use super::{LimitArg, dialect, limit, limit_help, set_limits};
@@ -64,7 +64,7 @@ pub struct McpServeArgs {
     pub workspace: Vec<PathBuf>,
     /// Mode: ask, accept-edits, plan or auto [default: that of the settings, or ask]
     #[arg(long, value_name = "MODE")]
-    pub mode: Option<Mode>,
+    pub mode: Option<PermissionMode>,
     /// Answer yes where somebody would be asked; what is denied stays denied
     #[arg(long)]
     pub yes: bool,
@@ -78,7 +78,7 @@ pub struct McpServeArgs {
 
 impl McpServeArgs {
     /// Sets the limits of the calls, above what settings say.
-    pub fn set_limits(&self, limits: &mut Limits) {
+    pub fn set_limits(&self, limits: &mut HostLimits) {
         set_limits(&self.limits, limits);
     }
 }
@@ -215,7 +215,7 @@ Exit codes: 0 printed, written, or there already; 1 it failed; 2 wrong usage, or
 )]
 pub struct McpInstallArgs {
     /// The program that is to use the tools
-    pub client: McpClient,
+    pub client: McpClientProgram,
     /// Change the program's file
     #[arg(long)]
     pub write: bool,
@@ -235,7 +235,7 @@ pub struct McpInstallArgs {
 
 /// A program that uses tools by MCP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum McpClient {
+pub enum McpClientProgram {
     /// Claude Code
     Claude,
     /// Cursor
@@ -248,7 +248,7 @@ pub enum McpClient {
 
 /// Reads the name of a server in another program's settings.
 fn server_name(text: &str) -> Result<String, String> {
-    zero_mcp::definition::Alias::new(text)
+    zero_mcp::server_definition::ServerAlias::new(text)
         .map(|alias| alias.to_string())
         .map_err(|error| error.to_string())
 }

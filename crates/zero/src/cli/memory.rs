@@ -36,7 +36,7 @@ pub enum MemoryCommand {
 
 /// What all of them take.
 #[derive(Debug, Args)]
-pub struct MemoryPlaceArgs {
+pub struct MemoryCommonArgs {
     /// Whose notes [default: project for add, else both]
     #[arg(long, value_enum)]
     pub scope: Option<MemoryScope>,
@@ -62,7 +62,7 @@ pub enum MemoryScope {
 pub struct MemoryListArgs {
     /// Where.
     #[command(flatten)]
-    pub place: MemoryPlaceArgs,
+    pub place: MemoryCommonArgs,
 }
 
 /// `zero memory show`, `zero memory edit` and `zero memory forget`
@@ -72,7 +72,7 @@ pub struct MemoryNameArgs {
     pub name: String,
     /// Where.
     #[command(flatten)]
-    pub place: MemoryPlaceArgs,
+    pub place: MemoryCommonArgs,
 }
 
 /// `zero memory add`
@@ -86,7 +86,7 @@ pub struct MemoryAddArgs {
     pub name: Option<String>,
     /// Where.
     #[command(flatten)]
-    pub place: MemoryPlaceArgs,
+    pub place: MemoryCommonArgs,
 }
 
 /// `zero memory search`
@@ -97,5 +97,5 @@ pub struct MemorySearchArgs {
     pub words: Vec<String>,
     /// Where.
     #[command(flatten)]
-    pub place: MemoryPlaceArgs,
+    pub place: MemoryCommonArgs,
 }

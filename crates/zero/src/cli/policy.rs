@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use zero_policy::Mode;
+use zero_policy::PermissionMode;
 use zero_runtime::DialectName;
 
 use super::{dialect, look_back};
@@ -24,7 +24,7 @@ pub enum PolicyCommand {
 
 /// Where and by which rules calls are judged.
 #[derive(Clone, Debug, Args)]
-pub struct PlaceArgs {
+pub struct PolicyContextArgs {
     /// Settings file to judge by; may be given several times, and then no other is read
     #[arg(long, value_name = "FILE")]
     pub settings: Vec<PathBuf>,
@@ -64,10 +64,10 @@ pub struct PolicyCheckArgs {
     pub batch: Option<PathBuf>,
     #[command(flatten)]
     #[expect(missing_docs, reason = "the flags have their own help")]
-    pub place: PlaceArgs,
+    pub place: PolicyContextArgs,
     /// Mode of the session: ask, accept-edits, plan or auto [default: that of the settings, or ask]
     #[arg(long, value_name = "MODE")]
-    pub mode: Option<Mode>,
+    pub mode: Option<PermissionMode>,
     /// Dialect the tool's name is taken from
     #[arg(long, value_name = "DIALECT", value_parser = dialect())]
     pub dialect: Option<DialectName>,
@@ -92,10 +92,10 @@ pub struct PolicyExplainArgs {
     pub command: String,
     #[command(flatten)]
     #[expect(missing_docs, reason = "the flags have their own help")]
-    pub place: PlaceArgs,
+    pub place: PolicyContextArgs,
     /// Mode of the session: ask, accept-edits, plan or auto [default: that of the settings, or ask]
     #[arg(long, value_name = "MODE")]
-    pub mode: Option<Mode>,
+    pub mode: Option<PermissionMode>,
     /// Print one line of JSON
     #[arg(long)]
     pub json: bool,
@@ -143,7 +143,7 @@ pub struct PolicySimulateArgs {
     pub home: Option<PathBuf>,
     /// Mode of the session: ask, accept-edits, plan or auto [default: that of the settings, or ask]
     #[arg(long, value_name = "MODE")]
-    pub mode: Option<Mode>,
+    pub mode: Option<PermissionMode>,
     /// Print JSON
     #[arg(long)]
     pub json: bool,

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use zero_policy::Mode;
+use zero_policy::PermissionMode;
 
-use super::gateway::RemoteArgs;
+use super::gateway::RemoteGatewayArgs;
 
 /// `zero run`
 #[derive(Debug, Args)]
@@ -36,7 +36,7 @@ pub struct RunArgs {
     pub model: Option<String>,
     /// Mode: ask, accept-edits, plan or auto
     #[arg(long, value_name = "MODE")]
-    pub mode: Option<Mode>,
+    pub mode: Option<PermissionMode>,
     /// Answer yes where you would be asked; what is denied stays denied
     #[arg(long)]
     pub yes: bool,
@@ -63,5 +63,5 @@ pub struct RunArgs {
     pub settings: Vec<PathBuf>,
     /// The gateway
     #[command(flatten)]
-    pub remote: RemoteArgs,
+    pub remote: RemoteGatewayArgs,
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::gateway::RemoteArgs;
+use super::gateway::RemoteGatewayArgs;
 
 /// What can be done with sessions.
 #[derive(Debug, Subcommand)]
@@ -43,7 +43,7 @@ pub struct SessionsListArgs {
     pub json: bool,
     /// The gateway
     #[command(flatten)]
-    pub remote: RemoteArgs,
+    pub remote: RemoteGatewayArgs,
 }
 
 /// `zero sessions show`
@@ -59,7 +59,7 @@ pub struct SessionsShowArgs {
     pub json: bool,
     /// The gateway
     #[command(flatten)]
-    pub remote: RemoteArgs,
+    pub remote: RemoteGatewayArgs,
 }
 
 /// `zero sessions export`
@@ -69,18 +69,18 @@ pub struct SessionsExportArgs {
     pub session: String,
     /// How to write it
     #[arg(long, value_enum, default_value_t)]
-    pub format: ExportFormat,
+    pub format: SessionExportFormat,
     /// File to write to [default: stdout]
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// The gateway
     #[command(flatten)]
-    pub remote: RemoteArgs,
+    pub remote: RemoteGatewayArgs,
 }
 
 /// How a session is written down.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum ExportFormat {
+pub enum SessionExportFormat {
     /// For people
     #[default]
     Markdown,
@@ -98,7 +98,7 @@ pub struct SessionsKeyArgs {
     pub json: bool,
     /// The gateway
     #[command(flatten)]
-    pub remote: RemoteArgs,
+    pub remote: RemoteGatewayArgs,
 }
 
 /// `zero sessions delete`
@@ -114,5 +114,5 @@ pub struct SessionsDeleteArgs {
     pub json: bool,
     /// The gateway
     #[command(flatten)]
-    pub remote: RemoteArgs,
+    pub remote: RemoteGatewayArgs,
 }

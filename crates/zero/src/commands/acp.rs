@@ -7,33 +7,33 @@ use std::sync::{Arc, OnceLock};
 
 use anyhow::Context;
 use tokio_util::sync::CancellationToken;
-use zero_acp::{Config, Defaults, Login};
-use zero_client::Link;
-use zero_runtime::schema::foreign;
+use zero_acp::{AcpConfig, SessionOpenDefaults, TerminalLogin};
+use zero_client::GatewayLink;
+use zero_runtime::schema::foreign_schema;
 use zero_runtime::stdio::stdio_over;
-use zero_sandbox::{own_memory, stdio_guard};
+use zero_sandbox::{process_memory, stdio_guard};
 use zero_wire::frame;
 use zero_wire::handshake::Connect;
-use zero_wire::method::Method;
-use zero_wire::params::Checker;
+use zero_wire::method::GatewayMethod;
+use zero_wire::params::ParamsChecker;
 use zero_wire::tools::{ToolsAttach, ToolsOffer};
 use zero_wire::zero_sessions::{ZeroSessionsChoices, ZeroSessionsOpen};
 
-use crate::App;
+use crate::AppContext;
 use crate::cli::AcpArgs;
-use crate::commands::config::keys;
+use crate::commands::config::keyring_keys;
 use crate::commands::tools_call::signals;
-use crate::dialling::Dialling;
-use crate::editor_bench::EditorBench;
-use crate::exit::{Exit, UsageError};
-use crate::hosting::runtime;
-use crate::idle;
-use crate::model_key::{KeysHere, WantedKey};
+use crate::editor_tool_hosts::EditorToolHostFactory;
+use crate::exit::{ExitOutcome, UsageError};
+use crate::gateway_dialer::EditorGatewayDialer;
+use crate::host_setup::runtime;
+use crate::idle_trim;
+use crate::model_key::{LocalModelKeys, ModelKeyRequirement};
 use crate::settings::models::SecretSetting;
-use crate::settings::shape;
+use crate::settings::settings_schema;
 
 /// What checks the requests that open a session.
-const OPENING: [fn() -> &'static Checker; 5] = [
+const OPENING: [fn() -> &'static ParamsChecker; 5] = [
     Connect::checker,
     ZeroSessionsOpen::checker,
     ToolsAttach::checker,
@@ -41,33 +41,33 @@ const OPENING: [fn() -> &'static Checker; 5] = [
     ZeroSessionsChoices::checker,
 ];
 
-pub(super) fn run(app: &App, args: &AcpArgs) -> anyhow::Result<Exit> {
+pub(super) fn run(app: &AppContext, args: &AcpArgs) -> anyhow::Result<ExitOutcome> {
     if args.login {
         return login(app, args);
     }
     let output = stdio_guard::take_stdout().context("could not keep stdout for the editor")?;
     let app = app.knowing(args.remote.token_file.iter().chain(&args.remote.password_file));
-    own_memory::keep_together();
+    process_memory::keep_together();
     prepare_beside(&app);
     // One thread: what an editor's sessions do between two waits is short, and a step that another
     // thread has to be woken for takes longer than the step.
     let runtime = runtime()?;
-    runtime.spawn(idle::give_back());
+    runtime.spawn(idle_trim::give_back());
     let served = runtime.block_on(async {
         let stop = CancellationToken::new();
         signals::cancel_on_interrupt(&stop);
         let (input, output) =
             stdio_over(output, stop).context("stdin and stdout cannot be used")?;
         let habits = Arc::new(OnceLock::new());
-        let dialling = Arc::new(Dialling::new(
+        let dialling = Arc::new(EditorGatewayDialer::new(
             app.clone(),
             args.remote.clone(),
             args.settings.clone(),
             Arc::clone(&habits),
         ));
-        let config = Config {
-            link: Link::new(Arc::clone(&dialling) as _),
-            bench: Arc::new(EditorBench::new(app.clone(), args.settings.clone())),
+        let config = AcpConfig {
+            link: GatewayLink::new(Arc::clone(&dialling) as _),
+            bench: Arc::new(EditorToolHostFactory::new(app.clone(), args.settings.clone())),
             defaults: defaults(args),
             home: app.config.home().map(Into::into),
             login: login_of(&app, args),
@@ -79,22 +79,22 @@ pub(super) fn run(app: &App, args: &AcpArgs) -> anyhow::Result<Exit> {
     });
     // A read of stdin that nobody waits for must not hold up the end.
     runtime.shutdown_background();
-    served.map(|()| Exit::Ok)
+    served.map(|()| ExitOutcome::Ok)
 }
 
 /// Makes what takes a while and depends on nothing, while the editor says who it is. Who needs it
 /// earlier waits for it; without the thread it is made then.
-fn prepare_beside(app: &App) {
+fn prepare_beside(app: &AppContext) {
     let tools = Arc::clone(&app.tools);
     // In the order in which the first session needs them.
     let prepare = move || {
-        shape::prepare();
+        settings_schema::prepare();
         frame::prepare();
         for checker in OPENING {
             checker();
         }
         for tool in tools.iter() {
-            foreign::vouch_for(&tool.spec().input_schema);
+            foreign_schema::vouch_for(&tool.spec().input_schema);
         }
     };
     let _ = std::thread::Builder::new().name("zero-prepare".to_owned()).spawn(prepare);
@@ -102,27 +102,27 @@ fn prepare_beside(app: &App) {
 
 /// Asks for the key of the model that answers. An editor runs this in a terminal, with the arguments
 /// that it starts us with.
-fn login(app: &App, args: &AcpArgs) -> anyhow::Result<Exit> {
+fn login(app: &AppContext, args: &AcpArgs) -> anyhow::Result<ExitOutcome> {
     let wanted = match args.remote.url {
-        None => WantedKey::of(app, &args.settings, args.agent.as_deref())?,
+        None => ModelKeyRequirement::of(app, &args.settings, args.agent.as_deref())?,
         Some(_) => None,
     };
     let out = &app.terminal.out;
     match wanted {
         None => out.write("no key is wanted here: the model that answers needs none, there is no model, or a gateway elsewhere asks it\n")?,
-        Some(WantedKey { secret: SecretSetting::Keyring(name), .. }) => {
-            return keys::ask_for(app, &name);
+        Some(ModelKeyRequirement { secret: SecretSetting::Keyring(name), .. }) => {
+            return keyring_keys::ask_for(app, &name);
         }
         Some(wanted) => match wanted.missing(app) {
             Some(why) => return Err(UsageError(why).into()),
             None => out.write(&format!("the key of `{}` is there\n", wanted.model))?,
         },
     }
-    Ok(Exit::Ok)
+    Ok(ExitOutcome::Ok)
 }
 
 /// How a person gives the key of a model, where models are asked from here.
-fn login_of(app: &App, args: &AcpArgs) -> Option<Login> {
+fn login_of(app: &AppContext, args: &AcpArgs) -> Option<TerminalLogin> {
     if args.remote.url.is_some() {
         return None;
     }
@@ -134,16 +134,16 @@ fn login_of(app: &App, args: &AcpArgs) -> Option<Login> {
     if let Some(agent) = &args.agent {
         started.extend(["--agent".to_owned(), agent.clone()]);
     }
-    Some(Login {
-        keys: Arc::new(KeysHere::new(app.clone(), args)),
+    Some(TerminalLogin {
+        keys: Arc::new(LocalModelKeys::new(app.clone(), args)),
         program: app.config.program()?.to_owned(),
         asks: "--login",
         args: started,
     })
 }
 
-fn defaults(args: &AcpArgs) -> Defaults {
-    Defaults {
+fn defaults(args: &AcpArgs) -> SessionOpenDefaults {
+    SessionOpenDefaults {
         key: args.session.clone(),
         label: args.session_label.clone(),
         agent: args.agent.clone(),

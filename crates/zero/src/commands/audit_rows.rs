@@ -4,10 +4,10 @@ use std::io;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use zero_runtime::audit::{Audit, AuditRow};
+use zero_runtime::audit::{AuditLog, AuditRow};
 
-use crate::App;
-use crate::terminal::Counter;
+use crate::AppContext;
+use crate::terminal::ElapsedCounter;
 
 /// The moment that lies this far back.
 pub(super) fn moment(ago: Duration) -> Timestamp {
@@ -18,12 +18,12 @@ pub(super) fn moment(ago: Duration) -> Timestamp {
 /// Hands on the rows since a moment, oldest first, one at a time. Gives back how many lines could
 /// not be read.
 pub(super) fn each_since(
-    app: &App,
-    audit: &Audit,
+    app: &AppContext,
+    audit: &AuditLog,
     since: Timestamp,
     mut each: impl FnMut(&AuditRow),
 ) -> io::Result<usize> {
-    let counter = Counter::new(&app.terminal.err);
+    let counter = ElapsedCounter::new(&app.terminal.err);
     counter.begin("reading the audit log");
     let mut read = || {
         let mut damaged = 0;

@@ -6,23 +6,27 @@ use std::io;
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
-use zero_runtime::audit::{Audit, AuditConnection, AuditHook, AuditRow, AuditService, Line, Link};
-use zero_runtime::nearest::nearest;
+use zero_runtime::audit::{
+    AuditConnection, AuditHook, AuditLog, AuditRow, AuditService, ChainLink, DayLogLine,
+};
+use zero_runtime::name_suggestions::nearest;
 
 use super::audit_tail::status_style;
-use crate::App;
+use crate::AppContext;
 use crate::cli::AuditShowArgs;
-use crate::exit::{Exit, UsageError};
-use crate::terminal::{BAD, Counter, FAINT, GOOD, STRONG, Stream, escape_line, short_duration};
+use crate::exit::{ExitOutcome, UsageError};
+use crate::terminal::{
+    BAD, ElapsedCounter, FAINT, GOOD, STRONG, TerminalStream, escape_line, short_duration,
+};
 
 /// Most records that are listed when several are meant.
 const LISTED_MAX: usize = 10;
 /// Newest calls among which one that looks alike is searched.
 const RECENT_MAX: usize = 1_000;
 
-pub(super) fn run(app: &App, args: &AuditShowArgs) -> anyhow::Result<Exit> {
-    let audit = Audit::new(&app.config.state()?);
-    let counter = Counter::new(&app.terminal.err);
+pub(super) fn run(app: &AppContext, args: &AuditShowArgs) -> anyhow::Result<ExitOutcome> {
+    let audit = AuditLog::new(&app.config.state()?);
+    let counter = ElapsedCounter::new(&app.terminal.err);
     counter.begin("reading the audit log");
     let found = find(&audit, &args.call, &counter);
     counter.end();
@@ -35,43 +39,43 @@ pub(super) fn run(app: &App, args: &AuditShowArgs) -> anyhow::Result<Exit> {
                 true => out.write_pretty(&as_json(record))?,
                 false => out.write(&page(out, record))?,
             }
-            Ok(Exit::Ok)
+            Ok(ExitOutcome::Ok)
         }
         several => Err(UsageError(ambiguous(&args.call, several)).into()),
     }
 }
 
 /// One record, and where it stands.
-struct Record {
+struct RecordHit {
     file: String,
     line: u64,
     row: AuditRow,
     /// The row as it is written, with what this build may not know of.
     value: Value,
-    link: Option<Link>,
+    link: Option<ChainLink>,
 }
 
 /// What was found on the way through the log.
 #[derive(Default)]
-struct Found {
+struct RecordMatches {
     /// Records that are exactly what was asked for.
-    exact: Vec<Record>,
+    exact: Vec<RecordHit>,
     /// Records whose call begins so.
-    alike: Vec<Record>,
+    alike: Vec<RecordHit>,
     recent: VecDeque<String>,
     first_seq: Option<u64>,
     last_seq: Option<u64>,
 }
 
-impl Found {
+impl RecordMatches {
     /// What is meant: something that fits exactly comes before what only begins so.
-    fn records(&self) -> &[Record] {
+    fn records(&self) -> &[RecordHit] {
         if self.exact.is_empty() { &self.alike } else { &self.exact }
     }
 }
 
-fn find(audit: &Audit, wanted: &str, counter: &Counter) -> io::Result<Found> {
-    let mut found = Found::default();
+fn find(audit: &AuditLog, wanted: &str, counter: &ElapsedCounter) -> io::Result<RecordMatches> {
+    let mut found = RecordMatches::default();
     for day in audit.days()? {
         counter.progress(&format!("reading the audit log of {day}"));
         let file = format!("{day}.jsonl");
@@ -80,8 +84,8 @@ fn find(audit: &Audit, wanted: &str, counter: &Counter) -> io::Result<Found> {
     Ok(found)
 }
 
-fn look(found: &mut Found, wanted: &str, file: &str, row: AuditRow, line: Line<'_>) {
-    let link = Link::of(line.bytes);
+fn look(found: &mut RecordMatches, wanted: &str, file: &str, row: AuditRow, line: DayLogLine<'_>) {
+    let link = ChainLink::of(line.bytes);
     let seq = link.as_ref().map(|link| link.pin.seq);
     found.first_seq = found.first_seq.or(seq);
     found.last_seq = seq.or(found.last_seq);
@@ -104,11 +108,11 @@ fn look(found: &mut Found, wanted: &str, file: &str, row: AuditRow, line: Line<'
     // One more than is listed shows that there are more.
     if list.len() <= LISTED_MAX {
         let value = serde_json::from_slice(line.bytes).unwrap_or_default();
-        list.push(Record { file: file.to_owned(), line: line.number, row, value, link });
+        list.push(RecordHit { file: file.to_owned(), line: line.number, row, value, link });
     }
 }
 
-fn not_found(wanted: &str, found: &Found) -> String {
+fn not_found(wanted: &str, found: &RecordMatches) -> String {
     let shown = escape_line(wanted);
     let hint = match (is_number(wanted), found.first_seq, found.last_seq) {
         (true, Some(first), Some(last)) => format!("the log has {first} to {last}"),
@@ -124,9 +128,9 @@ fn is_number(wanted: &str) -> bool {
     wanted.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-fn ambiguous(wanted: &str, records: &[Record]) -> String {
+fn ambiguous(wanted: &str, records: &[RecordHit]) -> String {
     let mut text = format!("`{}` is more than one record:\n", escape_line(wanted));
-    for Record { row, link, .. } in records.iter().take(LISTED_MAX) {
+    for RecordHit { row, link, .. } in records.iter().take(LISTED_MAX) {
         let seq = link.as_ref().map_or_else(|| "-".to_owned(), |link| link.pin.seq.to_string());
         let _ = writeln!(text, "  {seq:>6}  {}  {}  {}", row.call, row.time, row.tool);
     }
@@ -136,7 +140,7 @@ fn ambiguous(wanted: &str, records: &[Record]) -> String {
     text + "name one by its number, or write more of the id"
 }
 
-fn as_json(record: &Record) -> Value {
+fn as_json(record: &RecordHit) -> Value {
     let chain = record.link.as_ref().map(|link| {
         let is_right = link.is_right();
         json!({"seq": link.pin.seq, "prev": link.prev, "hash": link.pin.hash, "hash_is_right": is_right})
@@ -150,9 +154,9 @@ fn as_json(record: &Record) -> Value {
 }
 
 /// The record for a person, part by part.
-fn page(out: &Stream, record: &Record) -> String {
+fn page(out: &TerminalStream, record: &RecordHit) -> String {
     let row = &record.row;
-    let mut page = Page { out, text: String::new() };
+    let mut page = RecordText { out, text: String::new() };
     page.part("call", &row.call);
     page.part("when", &row.time.to_string());
     let asked_as = row.asked_as.as_ref().map(|name| format!(" (asked for as {name})"));
@@ -184,7 +188,7 @@ fn page(out: &Stream, record: &Record) -> String {
 }
 
 /// Where a connection went, and how much was said on it.
-fn connection(page: &mut Page<'_>, connection: &AuditConnection) {
+fn connection(page: &mut RecordText<'_>, connection: &AuditConnection) {
     let AuditConnection { protocol, of_call, address, sent_bytes, received_bytes } = connection;
     page.part("protocol", protocol);
     page.part("of call", of_call.as_deref().unwrap_or_default());
@@ -193,7 +197,7 @@ fn connection(page: &mut Page<'_>, connection: &AuditConnection) {
 }
 
 /// How a program ended that ran beside calls.
-fn service(page: &mut Page<'_>, service: &AuditService) {
+fn service(page: &mut RecordText<'_>, service: &AuditService) {
     let AuditService { exit_code, signal } = service;
     let shown = |number: &Option<i32>| number.map(|number| number.to_string()).unwrap_or_default();
     page.part("exit code", &shown(exit_code));
@@ -201,7 +205,7 @@ fn service(page: &mut Page<'_>, service: &AuditService) {
 }
 
 /// How it was judged, part by part, with parts that only a newer build knows the meaning of.
-fn decision(page: &mut Page<'_>, decision: Option<&Map<String, Value>>) {
+fn decision(page: &mut RecordText<'_>, decision: Option<&Map<String, Value>>) {
     let Some(decision) = decision else {
         page.part("decision", "none: it did not come so far");
         return;
@@ -218,7 +222,7 @@ fn decision(page: &mut Page<'_>, decision: Option<&Map<String, Value>>) {
 }
 
 /// What hooks said about it, one after the other.
-fn hooks(page: &mut Page<'_>, hooks: &[AuditHook]) {
+fn hooks(page: &mut RecordText<'_>, hooks: &[AuditHook]) {
     for AuditHook { event, hook, source, said, reason, input, duration_us } in hooks {
         let took = short_duration(Duration::from_micros(*duration_us));
         page.part("hook", &format!("{event} {hook} ({source}): {said}, {took}"));
@@ -233,7 +237,7 @@ fn words(name: &str) -> String {
     name.replace('_', " ")
 }
 
-fn outcome(page: &mut Page<'_>, row: &AuditRow) {
+fn outcome(page: &mut RecordText<'_>, row: &AuditRow) {
     let status = page.out.paint(status_style(&row.status), &escape_line(&row.status)).into_owned();
     let kind = [&row.error_type, &row.reason].into_iter().flatten().cloned().collect::<Vec<_>>();
     let kind = if kind.is_empty() { String::new() } else { format!(" ({})", kind.join(", ")) };
@@ -246,7 +250,7 @@ fn outcome(page: &mut Page<'_>, row: &AuditRow) {
     page.part("took", &short_duration(Duration::from_micros(row.duration_us)));
 }
 
-fn chain(page: &mut Page<'_>, link: Option<&Link>) {
+fn chain(page: &mut RecordText<'_>, link: Option<&ChainLink>) {
     let Some(link) = link else {
         page.part("chain", "not chained: an earlier zero wrote it, or somebody else");
         return;
@@ -262,12 +266,12 @@ fn chain(page: &mut Page<'_>, link: Option<&Link>) {
 }
 
 /// Text under names. What others wrote is made harmless.
-struct Page<'a> {
-    out: &'a Stream,
+struct RecordText<'a> {
+    out: &'a TerminalStream,
     text: String,
 }
 
-impl Page<'_> {
+impl RecordText<'_> {
     /// A part; one that is empty is left out.
     fn part(&mut self, name: &str, value: &str) {
         if value.is_empty() {

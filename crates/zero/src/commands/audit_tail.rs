@@ -5,23 +5,23 @@ use std::io;
 use std::time::Duration;
 
 use anstyle::Style;
-use zero_runtime::audit::{Audit, AuditDecision, AuditRow, DayReader, Line};
-use zero_runtime::metrics::Status;
+use zero_runtime::audit::{AuditDecision, AuditLog, AuditRow, DayLogLine, DayReader};
+use zero_runtime::metrics::CallStatus;
 
-use crate::App;
-use crate::cli::TailArgs;
-use crate::exit::Exit;
+use crate::AppContext;
+use crate::cli::AuditTailArgs;
+use crate::exit::ExitOutcome;
 use crate::terminal::{
-    BAD, FAINT, GOOD, NOTABLE, STRONG, Stream, damaged_lines, escape_line, short_duration,
+    BAD, FAINT, GOOD, NOTABLE, STRONG, TerminalStream, damaged_lines, escape_line, short_duration,
     short_time,
 };
 
 /// Pause between two looks at the log.
 const POLL: Duration = Duration::from_millis(250);
 
-pub(super) fn run(app: &App, args: &TailArgs) -> anyhow::Result<Exit> {
+pub(super) fn run(app: &AppContext, args: &AuditTailArgs) -> anyhow::Result<ExitOutcome> {
     let state = app.config.state()?;
-    let audit = Audit::new(&state);
+    let audit = AuditLog::new(&state);
     let mut newest = newest_day(&audit)?;
     let (rows, damaged) = last_rows(&audit, newest.as_mut(), args.lines as usize)?;
     let out = &app.terminal.out;
@@ -34,36 +34,36 @@ pub(super) fn run(app: &App, args: &TailArgs) -> anyhow::Result<Exit> {
     if damaged > 0 {
         app.terminal.note(&damaged_lines(damaged));
     }
-    if args.follow { follow(out, args, &audit, newest) } else { Ok(Exit::Ok) }
+    if args.follow { follow(out, args, &audit, newest) } else { Ok(ExitOutcome::Ok) }
 }
 
 /// A row, and the line it was read from: programs get it byte for byte, so that they can check its
 /// hash.
-struct Recorded {
+struct RawAuditRow {
     row: AuditRow,
     line: String,
 }
 
-impl Recorded {
-    fn new(row: AuditRow, line: Line<'_>) -> Self {
+impl RawAuditRow {
+    fn new(row: AuditRow, line: DayLogLine<'_>) -> Self {
         Self { row, line: String::from_utf8_lossy(line.bytes).into_owned() }
     }
 }
 
 /// Shows rows as they come, until somebody interrupts it or the reader goes away.
 fn follow(
-    out: &Stream,
-    args: &TailArgs,
-    audit: &Audit,
+    out: &TerminalStream,
+    args: &AuditTailArgs,
+    audit: &AuditLog,
     mut day: Option<DayReader>,
-) -> anyhow::Result<Exit> {
+) -> anyhow::Result<ExitOutcome> {
     loop {
         std::thread::sleep(POLL);
         let next = newest_day(audit)?;
         // What is left of the old day comes before the first row of the new one.
         if let Some(day) = &mut day {
             let mut rows = Vec::new();
-            day.each_recorded(|row, line| rows.push(Recorded::new(row, line)))?;
+            day.each_recorded(|row, line| rows.push(RawAuditRow::new(row, line)))?;
             for recorded in &rows {
                 show(out, args, recorded)?;
             }
@@ -78,13 +78,14 @@ fn follow(
 /// The last `count` rows, oldest first, and how many lines on the way were damaged. The newest day is
 /// read through `newest`, which then stands at its end, so that no row falls between the two.
 fn last_rows(
-    audit: &Audit,
+    audit: &AuditLog,
     newest: Option<&mut DayReader>,
     count: usize,
-) -> io::Result<(VecDeque<Recorded>, usize)> {
+) -> io::Result<(VecDeque<RawAuditRow>, usize)> {
     let Some(newest) = newest else { return Ok((VecDeque::new(), 0)) };
     let mut rows = VecDeque::new();
-    newest.each_recorded(|row, line| push_bounded(&mut rows, Recorded::new(row, line), count))?;
+    newest
+        .each_recorded(|row, line| push_bounded(&mut rows, RawAuditRow::new(row, line), count))?;
     let mut damaged = newest.damaged();
     for day in audit.days()?.into_iter().rev().skip_while(|day| day.as_str() >= newest.day()) {
         if rows.len() >= count {
@@ -93,7 +94,9 @@ fn last_rows(
         let mut earlier = VecDeque::new();
         let mut day = audit.day(&day)?;
         let room = count - rows.len();
-        day.each_recorded(|row, line| push_bounded(&mut earlier, Recorded::new(row, line), room))?;
+        day.each_recorded(|row, line| {
+            push_bounded(&mut earlier, RawAuditRow::new(row, line), room)
+        })?;
         damaged += day.damaged();
         earlier.append(&mut rows);
         rows = earlier;
@@ -101,7 +104,7 @@ fn last_rows(
     Ok((rows, damaged))
 }
 
-fn push_bounded(rows: &mut VecDeque<Recorded>, row: Recorded, most: usize) {
+fn push_bounded(rows: &mut VecDeque<RawAuditRow>, row: RawAuditRow, most: usize) {
     rows.push_back(row);
     if rows.len() > most {
         rows.pop_front();
@@ -109,11 +112,11 @@ fn push_bounded(rows: &mut VecDeque<Recorded>, row: Recorded, most: usize) {
 }
 
 /// A reader of the newest day, where there is one.
-fn newest_day(audit: &Audit) -> io::Result<Option<DayReader>> {
+fn newest_day(audit: &AuditLog) -> io::Result<Option<DayReader>> {
     audit.days()?.pop().map(|day| audit.day(&day)).transpose()
 }
 
-fn show(out: &Stream, args: &TailArgs, recorded: &Recorded) -> io::Result<()> {
+fn show(out: &TerminalStream, args: &AuditTailArgs, recorded: &RawAuditRow) -> io::Result<()> {
     match args.json {
         true => out.write_json(&format!("{}\n", recorded.line)),
         false => out.write(&line(out, &recorded.row)),
@@ -121,7 +124,7 @@ fn show(out: &Stream, args: &TailArgs, recorded: &Recorded) -> io::Result<()> {
 }
 
 /// One call in one line: when, how it ended, which tool, what it was about, how long it took.
-fn line(out: &Stream, row: &AuditRow) -> String {
+fn line(out: &TerminalStream, row: &AuditRow) -> String {
     let status = format!("{:<9}", row.status);
     let about = match (&row.title, &row.message) {
         (Some(title), Some(message)) if !message.starts_with(title.as_str()) => {
@@ -161,10 +164,10 @@ fn judged(decision: &AuditDecision) -> Option<String> {
 }
 
 pub(super) fn status_style(status: &str) -> Style {
-    match Status::from_word(status) {
-        Some(Status::Ok) => GOOD,
-        Some(Status::Denied | Status::Cancelled | Status::Timeout) => NOTABLE,
-        Some(Status::Error | Status::Panic) | None => BAD,
+    match CallStatus::from_word(status) {
+        Some(CallStatus::Ok) => GOOD,
+        Some(CallStatus::Denied | CallStatus::Cancelled | CallStatus::Timeout) => NOTABLE,
+        Some(CallStatus::Error | CallStatus::Panic) | None => BAD,
     }
 }
 
@@ -186,7 +189,7 @@ mod tests {
     fn the_newest_rows_come_across_days_and_go_on_after_half_a_line() {
         let folder = tempfile::tempdir().unwrap();
         let state = StateDir::new(folder.path());
-        let (audit, dir) = (Audit::new(&state), state.child("audit"));
+        let (audit, dir) = (AuditLog::new(&state), state.child("audit"));
         let write = |day: &str, text: &str| {
             dir.create().unwrap();
             let path = dir.path().join(format!("{day}.jsonl"));

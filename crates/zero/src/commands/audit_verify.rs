@@ -1,22 +1,24 @@
-//! `zero audit verify`: whether the log is as it was written.
+//! `zero audit verification`: whether the log is as it was written.
 
 use serde_json::{Value, json};
-use zero_runtime::audit::verify::{Begin, Check, Finding, Verified};
-use zero_runtime::audit::{Audit, Pin};
+use zero_runtime::audit::verification::{
+    IntegrityFinding, LogStart, VerificationReport, VerifyOptions,
+};
+use zero_runtime::audit::{AuditLog, ChainPosition};
 
-use crate::App;
-use crate::cli::VerifyArgs;
-use crate::exit::Exit;
-use crate::terminal::{BAD, Counter, GOOD, Stream};
+use crate::AppContext;
+use crate::cli::AuditVerifyArgs;
+use crate::exit::ExitOutcome;
+use crate::terminal::{BAD, ElapsedCounter, GOOD, TerminalStream};
 
-pub(super) fn run(app: &App, args: &VerifyArgs) -> anyhow::Result<Exit> {
-    let audit = Audit::new(&app.config.state()?);
-    let check = Check {
+pub(super) fn run(app: &AppContext, args: &AuditVerifyArgs) -> anyhow::Result<ExitOutcome> {
+    let audit = AuditLog::new(&app.config.state()?);
+    let check = VerifyOptions {
         since: args.since,
         expect: args.expect.clone(),
-        begin: if args.from_start { Begin::FirstRow } else { Begin::Anywhere },
+        begin: if args.from_start { LogStart::FirstRow } else { LogStart::Anywhere },
     };
-    let counter = Counter::new(&app.terminal.err);
+    let counter = ElapsedCounter::new(&app.terminal.err);
     counter.begin("reading the audit log");
     let verified = audit.verify(&check, |day| {
         counter.progress(&format!("reading the audit log of {day}"));
@@ -32,11 +34,11 @@ pub(super) fn run(app: &App, args: &VerifyArgs) -> anyhow::Result<Exit> {
             app.terminal.note(&note);
         }
     }
-    Ok(if verified.is_intact() { Exit::Ok } else { Exit::Error })
+    Ok(if verified.is_intact() { ExitOutcome::Ok } else { ExitOutcome::Error })
 }
 
 /// Each finding with its place, and one line that sums up.
-fn report(out: &Stream, verified: &Verified) -> String {
+fn report(out: &TerminalStream, verified: &VerificationReport) -> String {
     let mut text = String::new();
     for finding in &verified.findings {
         let line = finding.line.map_or_else(String::new, |line| format!(":{line}"));
@@ -59,7 +61,7 @@ fn report(out: &Stream, verified: &Verified) -> String {
 }
 
 /// What is worth knowing and not wrong.
-fn notes(args: &VerifyArgs, verified: &Verified) -> Vec<String> {
+fn notes(args: &AuditVerifyArgs, verified: &VerificationReport) -> Vec<String> {
     let mut notes = Vec::new();
     if let Some(first) = verified.first.filter(|first| *first > 1)
         && args.since.is_none()
@@ -88,8 +90,8 @@ fn count(count: u64, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
-fn as_json(verified: &Verified) -> Value {
-    let pin = |pin: &Pin| json!({"seq": pin.seq, "hash": pin.hash});
+fn as_json(verified: &VerificationReport) -> Value {
+    let pin = |pin: &ChainPosition| json!({"seq": pin.seq, "hash": pin.hash});
     let torn = verified.torn.iter().map(|(file, line)| json!({"file": file, "line": line}));
     json!({
         "intact": verified.is_intact(),
@@ -105,7 +107,7 @@ fn as_json(verified: &Verified) -> Value {
     })
 }
 
-fn finding(finding: &Finding) -> Value {
+fn finding(finding: &IntegrityFinding) -> Value {
     let rows = finding.fault.rows();
     json!({
         "file": finding.file,

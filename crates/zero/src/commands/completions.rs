@@ -3,13 +3,13 @@
 use clap::CommandFactory;
 use clap_complete::Shell;
 
-use crate::App;
+use crate::AppContext;
 use crate::cli::Cli;
-use crate::exit::Exit;
+use crate::exit::ExitOutcome;
 
-pub(super) fn run(app: &App, shell: Shell) -> anyhow::Result<Exit> {
+pub(super) fn run(app: &AppContext, shell: Shell) -> anyhow::Result<ExitOutcome> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "zero", &mut script);
     app.terminal.out.write(&String::from_utf8_lossy(&script))?;
-    Ok(Exit::Ok)
+    Ok(ExitOutcome::Ok)
 }

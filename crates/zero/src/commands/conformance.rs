@@ -1,70 +1,72 @@
 //! `zero tools conformance`: does this build do what the tool specification says?
 //!
 //! Each tool is called for real, through the whole path, in a temporary workspace. What is asked
-//! of it stands in [`cases`] as data; this file only runs it. The web that it reaches is a server on
+//! of it stands in [`spec_cases`] as data; this file only runs it. The web that it reaches is a server on
 //! this machine, so nothing outside of it has to be there; what a language server answers is asked
 //! of whichever there is, and where there is none, that is said and not counted as passed.
 
-mod cases;
-mod code;
-mod dialects;
-mod shape;
+mod code_samples;
+mod dialect_names;
+mod spec_cases;
+mod value_shape;
 
 use serde::Serialize;
 use serde_json::{Value, json};
 use zero_core::{ErrorType, ToolError};
-use zero_runtime::Outcome;
+use zero_runtime::CallOutcome;
 
-use self::cases::{AnsweredBy, CASES, Case, FILES, PAGES};
-use self::code::Asked;
-use crate::App;
-use crate::cli::ConformanceArgs;
-use crate::exit::Exit;
-use crate::hosting::runtime;
-use crate::terminal::{BAD, Cell, Counter, GOOD, NOTABLE, Stream, Table};
-use crate::trial::{Named, Page, Trial};
+use self::code_samples::ServerProbe;
+use self::spec_cases::{CASES, ExampleResponder, FILES, PAGES, ToolCase};
+use crate::AppContext;
+use crate::cli::ToolsConformanceArgs;
+use crate::exit::ExitOutcome;
+use crate::host_setup::runtime;
+use crate::terminal::{BAD, ElapsedCounter, GOOD, NOTABLE, TableCell, TerminalStream, TextTable};
+use crate::trial_host::{DialectCall, TrialHost, TrialPage};
 
 /// What is missing where nobody can answer about code.
 const NEEDS_SERVER: &str = "needs a language server: install one that `zero doctor` lists";
 
-pub(super) fn run(app: &App, args: &ConformanceArgs) -> anyhow::Result<Exit> {
-    let counter = Counter::new(&app.terminal.err);
+pub(super) fn run(app: &AppContext, args: &ToolsConformanceArgs) -> anyhow::Result<ExitOutcome> {
+    let counter = ElapsedCounter::new(&app.terminal.err);
     let runtime = runtime()?;
     let checked = runtime.block_on(check_all(app, args, &counter));
     runtime.shutdown_background();
     counter.end();
     let checks = checked?;
-    let failed = |check: &Check| matches!(check.result, Verdict::Fail | Verdict::Missing);
+    let failed = |check: &ToolConformanceCheck| {
+        matches!(check.result, ConformanceVerdict::Fail | ConformanceVerdict::Missing)
+    };
     let passed = !checks.iter().any(failed);
     let out = &app.terminal.out;
     if args.json {
-        let needs: Vec<&Check> =
-            checks.iter().filter(|check| check.result == Verdict::Needs).collect();
+        let needs: Vec<&ToolConformanceCheck> =
+            checks.iter().filter(|check| check.result == ConformanceVerdict::Needs).collect();
         let report = json!({"level": args.level, "ok": passed, "needs": needs, "checks": checks});
         out.write_pretty(&report)?;
     } else {
         out.write(&table(&checks, out))?;
         out.write(&summary(args, &checks))?;
     }
-    Ok(if passed { Exit::Ok } else { Exit::Error })
+    Ok(if passed { ExitOutcome::Ok } else { ExitOutcome::Error })
 }
 
 /// One line of the table.
 #[derive(Debug, Serialize)]
-struct Check {
+struct ToolConformanceCheck {
     tool: String,
     /// The lowest level that asks for it; none for names of dialects.
     #[serde(skip_serializing_if = "Option::is_none")]
     level: Option<u8>,
     check: String,
-    result: Verdict,
+    result: ConformanceVerdict,
     #[serde(skip_serializing_if = "Option::is_none")]
     detail: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-enum Verdict {
+enum ConformanceVerdict {
     Pass,
     Fail,
     /// The tool is not in this build.
@@ -74,67 +76,68 @@ enum Verdict {
 }
 
 async fn check_all(
-    app: &App,
-    args: &ConformanceArgs,
-    counter: &Counter,
-) -> anyhow::Result<Vec<Check>> {
-    let page = |(path, content_type, body): &(&str, &'static str, &str)| Page {
+    app: &AppContext,
+    args: &ToolsConformanceArgs,
+    counter: &ElapsedCounter,
+) -> anyhow::Result<Vec<ToolConformanceCheck>> {
+    let page = |(path, content_type, body): &(&str, &'static str, &str)| TrialPage {
         path: (*path).to_owned(),
         content_type,
         body: (*body).to_owned(),
     };
     // What opens the web to tools opens it to commands, which the specification does not ask for.
-    let inside = Bench { app, trial: Trial::new(app, FILES, Vec::new()).await? };
+    let inside = ConformanceRunner { app, trial: TrialHost::new(app, FILES, Vec::new()).await? };
     let pages = PAGES.iter().map(page).collect();
-    let outside = Bench { app, trial: Trial::new(app, FILES, pages).await? };
+    let outside = ConformanceRunner { app, trial: TrialHost::new(app, FILES, pages).await? };
     let mut checks = Vec::new();
     for case in CASES.iter().filter(|case| case.level <= args.level) {
         counter.begin(&format!("checking {}", case.tool));
         let bench = match case.answered_by {
-            AnsweredBy::Tool | AnsweredBy::LanguageServer => &inside,
-            AnsweredBy::Web => &outside,
+            ExampleResponder::Tool | ExampleResponder::LanguageServer => &inside,
+            ExampleResponder::Web => &outside,
         };
         checks.extend(bench.check(case).await);
     }
     if args.dialects {
-        checks.extend(dialects::check(app, counter).await?);
+        checks.extend(dialect_names::check(app, counter).await?);
     }
     Ok(checks)
 }
 
 /// Where the cases of the specification are tried.
-struct Bench<'a> {
-    app: &'a App,
-    trial: Trial,
+struct ConformanceRunner<'a> {
+    app: &'a AppContext,
+    trial: TrialHost,
 }
 
-impl Bench<'_> {
+impl ConformanceRunner<'_> {
     /// All that is asked of one tool.
-    async fn check(&self, case: &'static Case) -> Vec<Check> {
+    async fn check(&self, case: &'static ToolCase) -> Vec<ToolConformanceCheck> {
         let Some(registered) = self.trial.host().registry().get(case.tool) else {
             let detail = "not in this build".to_owned();
             let check = "registered".to_owned();
-            return vec![Check {
+            return vec![ToolConformanceCheck {
                 tool: case.tool.to_owned(),
                 level: Some(case.level),
                 check,
-                result: Verdict::Missing,
+                result: ConformanceVerdict::Missing,
                 detail: Some(detail),
             }];
         };
-        let mut checks = Checks { case, done: Vec::new() };
+        let mut checks = ToolChecks { case, done: Vec::new() };
         checks.add("registered", Ok(()));
-        checks.add("parameters", shape::parameters(case, &registered.tool.spec().input_schema));
+        checks
+            .add("parameters", value_shape::parameters(case, &registered.tool.spec().input_schema));
         checks.add("required parameters", self.refuses_without(case).await);
         match case.answered_by {
-            AnsweredBy::Tool | AnsweredBy::Web => {
+            ExampleResponder::Tool | ExampleResponder::Web => {
                 for (number, example) in case.examples.iter().enumerate() {
                     let (runs, fields) = self.example(case, example).await;
                     checks.add(format!("example {} runs", number + 1), runs);
                     checks.add(format!("example {} result", number + 1), fields);
                 }
             }
-            AnsweredBy::LanguageServer => checks.done.push(self.about_code(case).await),
+            ExampleResponder::LanguageServer => checks.done.push(self.about_code(case).await),
         }
         checks.add("wrong input", self.refuses_nonsense(case).await);
         if let Some(missing) = case.missing {
@@ -147,24 +150,24 @@ impl Bench<'_> {
     /// Whether an example runs, and whether its result is as specified.
     async fn example(
         &self,
-        case: &Case,
-        example: &cases::Example,
+        case: &ToolCase,
+        example: &spec_cases::SpecExample,
     ) -> (Result<(), String>, Result<(), String>) {
         let outcome = match self.call(case.tool, example.input).await {
             Ok(outcome) => outcome,
             Err(error) => return (Err(error.message), Err("there is no result".to_owned())),
         };
         let structured = &outcome.result.structured;
-        let fields = case.result.map_or(Ok(()), |fields| shape::exactly(fields, structured));
+        let fields = case.result.map_or(Ok(()), |fields| value_shape::exactly(fields, structured));
         let fields = fields.and_then(|()| {
             let wanted = serde_json::from_str(example.holds).map_err(|error| error.to_string())?;
-            shape::holds(&wanted, structured)
+            value_shape::holds(&wanted, structured)
         });
         (Ok(()), fields)
     }
 
     /// Whether each required parameter is one: without it the first example is refused.
-    async fn refuses_without(&self, case: &Case) -> Result<(), String> {
+    async fn refuses_without(&self, case: &ToolCase) -> Result<(), String> {
         let Some(example) = case.examples.first() else { return Ok(()) };
         for parameter in case.parameters.iter().filter(|parameter| parameter.required) {
             let mut input = self.input(example.input).map_err(|error| error.message)?;
@@ -179,7 +182,7 @@ impl Bench<'_> {
     }
 
     /// Whether a wrong type and an unknown field are refused in the agreed form.
-    async fn refuses_nonsense(&self, case: &Case) -> Result<(), String> {
+    async fn refuses_nonsense(&self, case: &ToolCase) -> Result<(), String> {
         let mut nonsense = vec![json!({"no_such_parameter": 1})];
         nonsense.extend(
             case.parameters.first().map(|parameter| json!({parameter.name: {"wrong": "type"}})),
@@ -192,26 +195,36 @@ impl Bench<'_> {
     }
 
     /// Whether whichever language server is there finds a definition.
-    async fn about_code(&self, case: &Case) -> Check {
-        let (result, check, detail) = match code::ask(self.app, &self.trial).await {
-            Asked::Answered(by) => (Verdict::Pass, format!("`{}` answers", by.server()), None),
-            Asked::Failed(why) => (Verdict::Fail, "a server answers".to_owned(), Some(why)),
-            Asked::NoServer(found) => {
+    async fn about_code(&self, case: &ToolCase) -> ToolConformanceCheck {
+        let (result, check, detail) = match code_samples::ask(self.app, &self.trial).await {
+            ServerProbe::Answered(by) => {
+                (ConformanceVerdict::Pass, format!("`{}` answers", by.server()), None)
+            }
+            ServerProbe::Failed(why) => {
+                (ConformanceVerdict::Fail, "a server answers".to_owned(), Some(why))
+            }
+            ServerProbe::NoServer(found) => {
                 let found = found.iter().map(|why| format!("; {why}")).collect::<String>();
                 let detail = format!("{NEEDS_SERVER}{found}");
-                (Verdict::Needs, "a server answers".to_owned(), Some(detail))
+                (ConformanceVerdict::Needs, "a server answers".to_owned(), Some(detail))
             }
         };
-        Check { tool: case.tool.to_owned(), level: Some(case.level), check, result, detail }
+        ToolConformanceCheck {
+            tool: case.tool.to_owned(),
+            level: Some(case.level),
+            check,
+            result,
+            detail,
+        }
     }
 
-    async fn call(&self, tool: &str, input: &str) -> Result<Outcome, ToolError> {
+    async fn call(&self, tool: &str, input: &str) -> Result<CallOutcome, ToolError> {
         let input = self.input(input)?;
         self.call_with(tool, input).await
     }
 
-    async fn call_with(&self, tool: &str, input: Value) -> Result<Outcome, ToolError> {
-        self.trial.call(Named::canonical(tool), input).await
+    async fn call_with(&self, tool: &str, input: Value) -> Result<CallOutcome, ToolError> {
+        self.trial.call(DialectCall::canonical(tool), input).await
     }
 
     /// An input of the specification, in a workspace as good as new.
@@ -224,7 +237,7 @@ impl Bench<'_> {
 
 /// Checks that a call failed in the agreed form.
 fn expect_error(
-    outcome: Result<Outcome, ToolError>,
+    outcome: Result<CallOutcome, ToolError>,
     tool: &str,
     expected: ErrorType,
 ) -> Result<(), String> {
@@ -257,33 +270,40 @@ fn expect_error(
 }
 
 /// Collects the checks of one tool.
-struct Checks {
-    case: &'static Case,
-    done: Vec<Check>,
+struct ToolChecks {
+    case: &'static ToolCase,
+    done: Vec<ToolConformanceCheck>,
 }
 
-impl Checks {
+impl ToolChecks {
     fn add(&mut self, check: impl Into<String>, outcome: Result<(), String>) {
-        let result = if outcome.is_ok() { Verdict::Pass } else { Verdict::Fail };
+        let result =
+            if outcome.is_ok() { ConformanceVerdict::Pass } else { ConformanceVerdict::Fail };
         let (tool, level) = (self.case.tool.to_owned(), Some(self.case.level));
-        self.done.push(Check { tool, level, check: check.into(), result, detail: outcome.err() });
+        self.done.push(ToolConformanceCheck {
+            tool,
+            level,
+            check: check.into(),
+            result,
+            detail: outcome.err(),
+        });
     }
 }
 
-fn table(checks: &[Check], out: &Stream) -> String {
-    let mut table = Table::new(["TOOL", "LEVEL", "CHECK", "RESULT", "DETAIL"]);
+fn table(checks: &[ToolConformanceCheck], out: &TerminalStream) -> String {
+    let mut table = TextTable::new(["TOOL", "LEVEL", "CHECK", "RESULT", "DETAIL"]);
     for check in checks {
         let (word, style) = match check.result {
-            Verdict::Pass => ("pass", GOOD),
-            Verdict::Fail => ("FAIL", BAD),
-            Verdict::Missing => ("missing", NOTABLE),
-            Verdict::Needs => ("needs", NOTABLE),
+            ConformanceVerdict::Pass => ("pass", GOOD),
+            ConformanceVerdict::Fail => ("FAIL", BAD),
+            ConformanceVerdict::Missing => ("missing", NOTABLE),
+            ConformanceVerdict::Needs => ("needs", NOTABLE),
         };
         table.row([
             (&check.tool).into(),
             check.level.map(|level| level.to_string()).unwrap_or_default().into(),
             (&check.check).into(),
-            Cell::styled(word, style),
+            TableCell::styled(word, style),
             check.detail.as_deref().unwrap_or_default().into(),
         ]);
     }
@@ -291,7 +311,7 @@ fn table(checks: &[Check], out: &Stream) -> String {
 }
 
 /// Each level in one line: which of its tools conform, and which do not; then the names.
-fn summary(args: &ConformanceArgs, checks: &[Check]) -> String {
+fn summary(args: &ToolsConformanceArgs, checks: &[ToolConformanceCheck]) -> String {
     let mut text = String::from("\n");
     for level in 1..=args.level {
         let of_level = checks.iter().filter(|check| check.level.is_some_and(|of| of <= level));
@@ -312,9 +332,9 @@ fn summary(args: &ConformanceArgs, checks: &[Check]) -> String {
 
 /// What becomes of some checks, in one line; each that does not pass is named.
 fn verdict<'a>(
-    checks: impl Iterator<Item = &'a Check> + Clone,
+    checks: impl Iterator<Item = &'a ToolConformanceCheck> + Clone,
     well: &str,
-    name: impl Fn(&'a Check) -> &'a str,
+    name: impl Fn(&'a ToolConformanceCheck) -> &'a str,
 ) -> String {
     let named = |verdict| {
         let mut names: Vec<&str> =
@@ -322,13 +342,16 @@ fn verdict<'a>(
         names.dedup();
         names.join(", ")
     };
-    let said = [("failing ", named(Verdict::Fail)), ("missing ", named(Verdict::Missing))];
+    let said = [
+        ("failing ", named(ConformanceVerdict::Fail)),
+        ("missing ", named(ConformanceVerdict::Missing)),
+    ];
     let said = said.into_iter().filter(|(_, names)| !names.is_empty());
     let mut said: Vec<String> = said.map(|(word, names)| format!("{word}{names}")).collect();
     if said.is_empty() {
         said.push(well.to_owned());
     }
-    let untried = named(Verdict::Needs);
+    let untried = named(ConformanceVerdict::Needs);
     if !untried.is_empty() {
         said.push(format!("not tried, for want of a language server: {untried}"));
     }

@@ -3,57 +3,57 @@
 //! Whoever asks has a problem, so nothing that is broken may keep the rest from being looked at: a
 //! check that cannot be made is a line of its own.
 
-mod checks;
+mod base_checks;
 mod editor;
 mod findings;
 mod gateway;
 mod hooks;
-mod languages;
+mod language_servers;
+mod mcp_servers;
 mod sandbox;
-mod servers;
 mod sessions;
 
 use serde_json::json;
 
-use self::findings::{Finding, Status};
-use crate::App;
+use self::findings::{DoctorFinding, FindingStatus};
+use crate::AppContext;
 use crate::cli::DoctorArgs;
-use crate::exit::Exit;
-use crate::terminal::{BAD, FAINT, GOOD, NOTABLE, Stream, escape_line};
+use crate::exit::ExitOutcome;
+use crate::terminal::{BAD, FAINT, GOOD, NOTABLE, TerminalStream, escape_line};
 
-pub(super) fn run(app: &App, args: &DoctorArgs) -> anyhow::Result<Exit> {
-    let findings = checks::all(app);
-    let is_well = findings.iter().all(|finding| finding.status != Status::Wrong);
+pub(super) fn run(app: &AppContext, args: &DoctorArgs) -> anyhow::Result<ExitOutcome> {
+    let findings = base_checks::all(app);
+    let is_well = findings.iter().all(|finding| finding.status != FindingStatus::Wrong);
     let out = &app.terminal.out;
     if args.json {
         out.write_pretty(&json!({"ok": is_well, "checks": findings}))?;
     } else {
         let streams = &app.config.streams;
         let signs = streams.stdout_is_terminal && streams.utf8;
-        let marks = if signs { Marks::Signs } else { Marks::Words };
+        let marks = if signs { MarkStyle::Signs } else { MarkStyle::Words };
         out.write(&report(out, marks, &findings))?;
     }
-    Ok(if is_well { Exit::Ok } else { Exit::Error })
+    Ok(if is_well { ExitOutcome::Ok } else { ExitOutcome::Error })
 }
 
 /// How it is with something, at the start of its line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Marks {
+enum MarkStyle {
     /// For a terminal that shows them.
     Signs,
     /// For everything else: words that can be searched for.
     Words,
 }
 
-fn report(out: &Stream, marks: Marks, findings: &[Finding]) -> String {
+fn report(out: &TerminalStream, marks: MarkStyle, findings: &[DoctorFinding]) -> String {
     let mut text = String::new();
     for finding in findings {
         let (sign, word, style) = match finding.status {
-            Status::Well => ("✓", "ok     ", GOOD),
-            Status::Notable => ("!", "warning", NOTABLE),
-            Status::Wrong => ("✗", "error  ", BAD),
+            FindingStatus::Well => ("✓", "ok     ", GOOD),
+            FindingStatus::Notable => ("!", "warning", NOTABLE),
+            FindingStatus::Wrong => ("✗", "error  ", BAD),
         };
-        let mark = if marks == Marks::Signs { sign } else { word };
+        let mark = if marks == MarkStyle::Signs { sign } else { word };
         let name = format!("{:<8}", finding.check);
         text.push_str(&format!(
             "{} {} {}\n",
@@ -67,7 +67,7 @@ fn report(out: &Stream, marks: Marks, findings: &[Finding]) -> String {
         }
     }
     let count = |status| findings.iter().filter(|finding| finding.status == status).count();
-    let sum = match (count(Status::Wrong), count(Status::Notable)) {
+    let sum = match (count(FindingStatus::Wrong), count(FindingStatus::Notable)) {
         (0, 0) => out.paint(GOOD, "all is well").into_owned(),
         (0, notable) => format!("nothing is wrong; {notable} worth a look"),
         (wrong, notable) => {
@@ -86,21 +86,22 @@ mod tests {
 
     #[test]
     fn signs_are_for_terminals_and_words_for_the_rest() {
-        let finding = |status, fix: Option<&str>| Finding {
+        let finding = |status, fix: Option<&str>| DoctorFinding {
             status,
             check: "rules",
             message: "so".to_owned(),
             fix: fix.map(str::to_owned),
         };
-        let findings = [finding(Status::Well, None), finding(Status::Wrong, Some("mend it"))];
+        let findings =
+            [finding(FindingStatus::Well, None), finding(FindingStatus::Wrong, Some("mend it"))];
         let terminal = Terminal::for_test();
         let sum = "\n1 wrong, 0 worth a look\n";
         assert_eq!(
-            report(&terminal.out, Marks::Signs, &findings),
+            report(&terminal.out, MarkStyle::Signs, &findings),
             format!("✓ rules    so\n✗ rules    so\n           mend it\n{sum}")
         );
         assert_eq!(
-            report(&terminal.out, Marks::Words, &findings),
+            report(&terminal.out, MarkStyle::Words, &findings),
             format!("ok      rules    so\nerror   rules    so\n                 mend it\n{sum}")
         );
     }

@@ -7,23 +7,26 @@ use std::sync::Arc;
 use anyhow::Context;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
-use zero_gateway::{AuthConfig, Gateway, Listening, Plaintext, Principal, ServeError, Tls};
-use zero_sandbox::{ConfigFile, FileType, open_files, own_memory, survey};
-use zero_session::reach::Reach;
-use zero_wire::method::Scope;
+use zero_gateway::{
+    AuthConfig, Gateway, GatewayListener, GatewayServeError, PlaintextPolicy, Principal,
+    TlsIdentity,
+};
+use zero_sandbox::{ConfigFile, FileType, open_file_limit, path_survey, process_memory};
+use zero_session::folder_access::FolderAccess;
+use zero_wire::method::TokenScope;
 
-use crate::App;
+use crate::AppContext;
 use crate::cli::{GatewayArgs, GatewayCommand, GatewayServeArgs};
 use crate::commands::tools_call::signals;
-use crate::connection::{TOKEN_FILE, everything, this_person};
-use crate::exit::{Exit, UsageError};
-use crate::hosting::busy_runtime;
-use crate::idle;
+use crate::exit::{ExitOutcome, UsageError};
+use crate::gateway_connection::{TOKEN_FILE, everything, this_person};
+use crate::host_setup::busy_runtime;
+use crate::idle_trim;
 use crate::logging;
 use crate::secret;
 use crate::settings::gateway::GatewaySettings;
 use crate::settings::models::SecretSetting;
-use crate::telemetry::{Collector, Telemetry};
+use crate::telemetry::{OtlpCollector, TelemetryExporter};
 use crate::token_holder;
 
 /// The port of the family of gateways.
@@ -31,17 +34,17 @@ const PORT: u16 = 18789;
 /// Most bytes of a certificate or its key.
 const PEM_BYTES_MAX: u64 = 1024 * 1024;
 
-pub(super) fn run(app: &App, args: &GatewayArgs) -> anyhow::Result<Exit> {
+pub(super) fn run(app: &AppContext, args: &GatewayArgs) -> anyhow::Result<ExitOutcome> {
     match &args.command {
         Some(GatewayCommand::Schema) => {
             app.terminal.out.write_pretty(&zero_wire::schema::protocol_schema())?;
-            Ok(Exit::Ok)
+            Ok(ExitOutcome::Ok)
         }
         None => serve(app, &args.serve),
     }
 }
 
-fn serve(app: &App, args: &GatewayServeArgs) -> anyhow::Result<Exit> {
+fn serve(app: &AppContext, args: &GatewayServeArgs) -> anyhow::Result<ExitOutcome> {
     let folders: Vec<PathBuf> = args.cwd.iter().cloned().collect();
     let workspace = app.config.workspace(&folders)?;
     let settings = app.settings(&workspace, &args.settings)?;
@@ -55,27 +58,27 @@ fn serve(app: &App, args: &GatewayServeArgs) -> anyhow::Result<Exit> {
     );
     let tls = tls(app, args, &gateway)?;
     let plaintext = match args.allow_plaintext || gateway.allow_plaintext {
-        true => Plaintext::Anywhere,
-        false => Plaintext::ThisMachine,
+        true => PlaintextPolicy::Anywhere,
+        false => PlaintextPolicy::ThisMachine,
     };
     let reach = reach(app, gateway.folders.as_deref(), workspace.cwd())?;
     let auth = auth(app, args, &gateway, address.ip(), reach)?;
     let roots = settings.extra_roots(&app.config)?;
-    let collector = gateway.telemetry.as_ref().map(|setting| Collector::new(setting, &roots));
+    let collector = gateway.telemetry.as_ref().map(|setting| OtlpCollector::new(setting, &roots));
     let collector = collector.transpose()?;
-    own_memory::keep_together();
-    own_memory::prefer_speed();
+    process_memory::keep_together();
+    process_memory::prefer_speed();
     let runtime = busy_runtime()?;
-    runtime.spawn(idle::give_back());
+    runtime.spawn(idle_trim::give_back());
     let served = runtime.block_on(async {
-        let (mut telemetry, traces) = collector.map(Telemetry::start).unzip();
+        let (mut telemetry, traces) = collector.map(TelemetryExporter::start).unzip();
         logging::start(app.config.log.as_deref(), &app.terminal, traces);
         let cwd = workspace.cwd().to_owned();
         let mut config = app.gateway(&settings, &args.settings, cwd, auth).await?;
         config.allowed_origins = gateway.allowed_origins.clone();
         config.allowed_hosts = gateway.allowed_hosts.clone();
         config.limits.shutdown_grace = args.grace;
-        let files = open_files::raise();
+        let files = open_file_limit::raise();
         config.limits = config.limits.within_open_files(files);
         let room = config.limits.connections_max;
         let gateway = Gateway::new(config);
@@ -90,16 +93,16 @@ fn serve(app: &App, args: &GatewayServeArgs) -> anyhow::Result<Exit> {
         if let Some(telemetry) = telemetry {
             telemetry.stop().await;
         }
-        anyhow::Ok(Exit::Ok)
+        anyhow::Ok(ExitOutcome::Ok)
     });
     runtime.shutdown_background();
     served
 }
 
 /// An address that cannot be had is the command line's fault.
-fn refused(error: ServeError) -> UsageError {
+fn refused(error: GatewayServeError) -> UsageError {
     match error {
-        ServeError::Bind { address, source } => UsageError(format!(
+        GatewayServeError::Bind { address, source } => UsageError(format!(
             "cannot listen at `{address}`: {source}; take another port with `--port`"
         )),
         other => UsageError(other.to_string()),
@@ -107,9 +110,9 @@ fn refused(error: ServeError) -> UsageError {
 }
 
 fn announce(
-    app: &App,
+    app: &AppContext,
     args: &GatewayServeArgs,
-    listening: &Listening,
+    listening: &GatewayListener,
     room: usize,
 ) -> anyhow::Result<()> {
     let fingerprint = listening.fingerprint();
@@ -131,11 +134,11 @@ fn announce(
 
 /// Who may come in.
 fn auth(
-    app: &App,
+    app: &AppContext,
     args: &GatewayServeArgs,
     settings: &GatewaySettings,
     address: IpAddr,
-    reach: Reach,
+    reach: FolderAccess,
 ) -> anyhow::Result<AuthConfig> {
     let mut auth = AuthConfig::nobody();
     let mut is_empty = true;
@@ -158,9 +161,9 @@ fn auth(
             secret::checked(&secret, "token").map_err(|why| unusable(format!("it {why}")))?;
         let holder = token_holder::holder(name, &settings.tokens).map_err(unusable)?;
         let reach = match &token.folders {
-            _ if holder.scopes.contains(&Scope::Admin) => Reach::Anywhere,
+            _ if holder.scopes.contains(&TokenScope::Admin) => FolderAccess::Anywhere,
             None => reach.clone(),
-            Some(folders) => Reach::In(folders_named(app, folders)?),
+            Some(folders) => FolderAccess::In(folders_named(app, folders)?),
         };
         auth = auth.with_token(&secret, Principal { reach, ..holder })?;
         is_empty = false;
@@ -184,22 +187,26 @@ fn auth(
 }
 
 /// Where clients may let sessions work that may not do everything.
-fn reach(app: &App, folders: Option<&[String]>, started_in: &Path) -> anyhow::Result<Reach> {
-    Ok(Reach::In(match folders {
+fn reach(
+    app: &AppContext,
+    folders: Option<&[String]>,
+    started_in: &Path,
+) -> anyhow::Result<FolderAccess> {
+    Ok(FolderAccess::In(match folders {
         None => [started_in.to_owned()].into(),
         Some(folders) => folders_named(app, folders)?,
     }))
 }
 
 /// Folders that settings name, links settled.
-fn folders_named(app: &App, folders: &[String]) -> Result<Arc<[PathBuf]>, UsageError> {
+fn folders_named(app: &AppContext, folders: &[String]) -> Result<Arc<[PathBuf]>, UsageError> {
     let real = |written: &String| {
         let path = match written.as_str() {
             "~" => app.config.home().map(Path::to_owned),
             written => app.config.file(written),
         };
-        let is_folder = |path: &PathBuf| survey::kind(path) == Some(FileType::Directory);
-        path.and_then(|path| survey::canonical(&path)).filter(is_folder).ok_or_else(|| {
+        let is_folder = |path: &PathBuf| path_survey::kind(path) == Some(FileType::Directory);
+        path.and_then(|path| path_survey::canonical(&path)).filter(is_folder).ok_or_else(|| {
             UsageError(format!(
                 "`{written}`, in which clients of the gateway may work by its settings, is no folder; make it, or name another in `gateway.folders` or `gateway.tokens`"
             ))
@@ -209,7 +216,7 @@ fn folders_named(app: &App, folders: &[String]) -> Result<Arc<[PathBuf]>, UsageE
 }
 
 /// The token of this machine: made at the first start, in a file that only this person can read.
-fn own_token(app: &App) -> anyhow::Result<String> {
+fn own_token(app: &AppContext) -> anyhow::Result<String> {
     let state = app.config.state()?;
     let path = state.path().join(TOKEN_FILE);
     let file = ConfigFile::Own(path.clone());
@@ -229,10 +236,10 @@ fn own_token(app: &App) -> anyhow::Result<String> {
 }
 
 fn tls(
-    app: &App,
+    app: &AppContext,
     args: &GatewayServeArgs,
     settings: &GatewaySettings,
-) -> anyhow::Result<Option<Tls>> {
+) -> anyhow::Result<Option<TlsIdentity>> {
     let (certificate, key) = match (&args.tls_certificate, &args.tls_key, &settings.tls) {
         (Some(certificate), Some(key), _) => (certificate.clone(), key.clone()),
         (_, _, Some(tls)) => (PathBuf::from(&tls.certificate), PathBuf::from(&tls.key)),
@@ -245,7 +252,7 @@ fn tls(
             bytes.map_err(|error| UsageError(format!("`{shown}` cannot be read: {error}")))?;
         Ok(bytes.ok_or_else(|| UsageError(format!("there is no file `{shown}`")))?)
     };
-    let tls = Tls::from_pem(&read(&certificate)?, &read(&key)?);
+    let tls = TlsIdentity::from_pem(&read(&certificate)?, &read(&key)?);
     let shown = certificate.display();
     Ok(Some(tls.map_err(|error| UsageError(format!("`{shown}` cannot be used: {error}")))?))
 }

@@ -2,11 +2,11 @@
 
 use clap::CommandFactory;
 
-use crate::App;
+use crate::AppContext;
 use crate::cli::Cli;
-use crate::exit::{Exit, UsageError};
+use crate::exit::{ExitOutcome, UsageError};
 
-pub(super) fn run(app: &App, path: &[String]) -> anyhow::Result<Exit> {
+pub(super) fn run(app: &AppContext, path: &[String]) -> anyhow::Result<ExitOutcome> {
     let mut page = Vec::new();
     clap_mangen::Man::new(find(path)?)
         // A page made from the program itself has no date. Empty, it would not be quoted, and what
@@ -16,7 +16,7 @@ pub(super) fn run(app: &App, path: &[String]) -> anyhow::Result<Exit> {
         .manual("Manual of zero")
         .render(&mut page)?;
     app.terminal.out.write(&String::from_utf8_lossy(&page))?;
-    Ok(Exit::Ok)
+    Ok(ExitOutcome::Ok)
 }
 
 /// The command that a path of names leads to.

@@ -2,17 +2,17 @@
 
 mod approve;
 mod install;
-mod known;
 mod login;
 mod reconnect;
 mod serve;
 mod status;
+mod workspace_servers;
 
-use crate::App;
+use crate::AppContext;
 use crate::cli::{McpArgs, McpCommand};
-use crate::exit::Exit;
+use crate::exit::ExitOutcome;
 
-pub(super) fn run(app: &App, args: &McpArgs) -> anyhow::Result<Exit> {
+pub(super) fn run(app: &AppContext, args: &McpArgs) -> anyhow::Result<ExitOutcome> {
     match &args.command {
         None => serve::run(app, &args.serve),
         Some(McpCommand::Status(args)) => status::run(app, args),

@@ -1,21 +1,23 @@
-//! `zero memory`: what is remembered from one session to the next, for the person to see and change.
+//! `zero notes`: what is remembered from one session to the next, for the person to see and change.
 
 mod edit;
 
 use serde_json::{Value, json};
-use zero_core::{ErrorType, ToolError, shown};
-use zero_runtime::memory::{Memories, Note, NoteName, Provenance, Scope, TEXT_BYTES_MAX};
-use zero_sandbox::{ChangeNote, Workspace};
+use zero_core::{ErrorType, ToolError, sanitize};
+use zero_runtime::notes::{
+    Note, NoteName, NoteProvenance, NoteScope, NoteStoreSet, TEXT_BYTES_MAX,
+};
+use zero_sandbox::{ChangeOrigin, Workspace};
 
-use crate::App;
-use crate::cli::{MemoryCommand, MemoryPlaceArgs, MemoryScope};
-use crate::exit::{Exit, UsageError};
-use crate::terminal::{FAINT, STRONG, Table, escape_line, short_time};
+use crate::AppContext;
+use crate::cli::{MemoryCommand, MemoryCommonArgs, MemoryScope};
+use crate::exit::{ExitOutcome, UsageError};
+use crate::terminal::{FAINT, STRONG, TextTable, escape_line, short_time};
 
 /// Most of a note's first line that a list shows, in characters.
 const SUMMARY_CHARS_MAX: usize = 80;
 
-pub(super) fn run(app: &App, command: &MemoryCommand) -> anyhow::Result<Exit> {
+pub(super) fn run(app: &AppContext, command: &MemoryCommand) -> anyhow::Result<ExitOutcome> {
     let place = match command {
         MemoryCommand::List(args) => &args.place,
         MemoryCommand::Show(args) | MemoryCommand::Edit(args) | MemoryCommand::Forget(args) => {
@@ -26,7 +28,7 @@ pub(super) fn run(app: &App, command: &MemoryCommand) -> anyhow::Result<Exit> {
     };
     let workspace = app.config.workspace(place.workspace.as_slice())?;
     let memories = app.memories(app.config.state()?);
-    let desk = Desk { app, place, workspace, memories };
+    let desk = MemoryCommandContext { app, place, workspace, memories };
     let done = match command {
         MemoryCommand::List(_) => desk.list(),
         MemoryCommand::Show(args) => desk.show(&name_of(&args.name)?),
@@ -46,7 +48,7 @@ pub(super) fn run(app: &App, command: &MemoryCommand) -> anyhow::Result<Exit> {
         }
     };
     match done {
-        Ok(()) => Ok(Exit::Ok),
+        Ok(()) => Ok(ExitOutcome::Ok),
         Err(error) => match error.downcast::<ToolError>() {
             Ok(error) => desk.failed(&error.for_tool("memory")),
             Err(error) => Err(error),
@@ -64,22 +66,22 @@ fn is_text(text: &str) -> bool {
 }
 
 fn name_of(name: &str) -> Result<NoteName, UsageError> {
-    NoteName::new(name).map_err(|error| UsageError(format!("{}: {error}", shown::quoted(name))))
+    NoteName::new(name).map_err(|error| UsageError(format!("{}: {error}", sanitize::quoted(name))))
 }
 
 /// What a command works with.
-struct Desk<'a> {
-    app: &'a App,
-    place: &'a MemoryPlaceArgs,
+struct MemoryCommandContext<'a> {
+    app: &'a AppContext,
+    place: &'a MemoryCommonArgs,
     workspace: Workspace,
-    memories: Memories,
+    memories: NoteStoreSet,
 }
 
-impl Desk<'_> {
-    fn scope(&self) -> Option<Scope> {
+impl MemoryCommandContext<'_> {
+    fn scope(&self) -> Option<NoteScope> {
         self.place.scope.map(|scope| match scope {
-            MemoryScope::Project => Scope::Project,
-            MemoryScope::User => Scope::User,
+            MemoryScope::Project => NoteScope::Project,
+            MemoryScope::User => NoteScope::User,
         })
     }
 
@@ -104,9 +106,9 @@ impl Desk<'_> {
             out.write("nothing is remembered here; `zero memory add` keeps a note\n")?;
             return Ok(());
         }
-        let mut table = Table::new(["SCOPE", "NAME", "BY", "SAVED", "NOTE"]);
+        let mut table = TextTable::new(["SCOPE", "NAME", "BY", "SAVED", "NOTE"]);
         for note in &notes {
-            let Provenance { saved, by, vouched, .. } = &note.provenance;
+            let NoteProvenance { saved, by, vouched, .. } = &note.provenance;
             let by = by.as_deref().filter(|_| *vouched).unwrap_or("a file");
             table.row([
                 note.scope.word().into(),
@@ -143,8 +145,8 @@ impl Desk<'_> {
     }
 
     fn add(&self, name: NoteName, text: String) -> anyhow::Result<()> {
-        let scope = self.scope().unwrap_or(Scope::Project);
-        let note = Note { scope, name, text, provenance: Provenance::person() };
+        let scope = self.scope().unwrap_or(NoteScope::Project);
+        let note = Note { scope, name, text, provenance: NoteProvenance::person() };
         let shelf = self.memories.made_shelf(scope, &self.workspace)?;
         let replaced = shelf.put(&note, &signed(), || Ok(()))?;
         let what = if replaced { "replaced" } else { "remembered" };
@@ -167,15 +169,15 @@ impl Desk<'_> {
         Ok(())
     }
 
-    fn failed(&self, error: &ToolError) -> anyhow::Result<Exit> {
+    fn failed(&self, error: &ToolError) -> anyhow::Result<ExitOutcome> {
         let terminal = &self.app.terminal;
         match self.place.json {
             true => terminal.out.write_line(&json!({"ok": false, "error": error}))?,
             false => terminal.error(&error.message),
         }
         Ok(match error.error_type {
-            ErrorType::PermissionDenied => Exit::Denied,
-            _ => Exit::Error,
+            ErrorType::PermissionDenied => ExitOutcome::Denied,
+            _ => ExitOutcome::Error,
         })
     }
 
@@ -199,7 +201,7 @@ impl Desk<'_> {
     }
 
     fn one(&self, note: &Note) -> Value {
-        let Provenance { saved, by, session, edited, vouched } = &note.provenance;
+        let NoteProvenance { saved, by, session, edited, vouched } = &note.provenance;
         json!({
             "scope": note.scope.word(),
             "name": note.name.as_str(),
@@ -214,6 +216,6 @@ impl Desk<'_> {
     }
 }
 
-fn signed() -> ChangeNote {
-    ChangeNote { tool: "zero memory".to_owned(), call: String::new() }
+fn signed() -> ChangeOrigin {
+    ChangeOrigin { tool: "zero memory".to_owned(), call: String::new() }
 }

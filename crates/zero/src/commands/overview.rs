@@ -1,7 +1,7 @@
 //! `zero` alone: what it is and a few things to try.
 
-use crate::App;
-use crate::exit::Exit;
+use crate::AppContext;
+use crate::exit::ExitOutcome;
 use crate::terminal::{FAINT, STRONG};
 
 const EXAMPLES: [(&str, &str); 6] = [
@@ -19,7 +19,7 @@ const EXAMPLES: [(&str, &str); 6] = [
     ("zero audit tail", "see what was called, and what became of it"),
 ];
 
-pub(super) fn run(app: &App) -> anyhow::Result<Exit> {
+pub(super) fn run(app: &AppContext) -> anyhow::Result<ExitOutcome> {
     let out = &app.terminal.out;
     let mut text =
         format!("{} gives any coding agent hands, safely.\n\nTry:\n", out.paint(STRONG, "zero"));
@@ -32,5 +32,5 @@ pub(super) fn run(app: &App) -> anyhow::Result<Exit> {
     }
     text.push_str("\n`zero --help` lists all commands; each explains itself with `--help`.\n");
     out.write(&text)?;
-    Ok(Exit::Ok)
+    Ok(ExitOutcome::Ok)
 }

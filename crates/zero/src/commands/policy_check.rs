@@ -4,29 +4,29 @@ mod batch;
 
 use std::fmt::Write as _;
 
-use zero_core::Limits;
-use zero_policy::{Decision, Verdict};
+use zero_core::HostLimits;
+use zero_policy::{PolicyDecision, Verdict};
 
-use crate::App;
+use crate::AppContext;
 use crate::cli::PolicyCheckArgs;
-use crate::exit::{Exit, UsageError};
+use crate::exit::{ExitOutcome, UsageError};
 use crate::json_input;
 use crate::policy::as_json;
-use crate::terminal::{Cell, FAINT, Stream, Table, escape_line, verdict_style};
+use crate::terminal::{FAINT, TableCell, TerminalStream, TextTable, escape_line, verdict_style};
 
-pub(super) fn run(app: &App, args: &PolicyCheckArgs) -> anyhow::Result<Exit> {
+pub(super) fn run(app: &AppContext, args: &PolicyCheckArgs) -> anyhow::Result<ExitOutcome> {
     match &args.batch {
         Some(file) => batch::run(app, args, file),
         None => single(app, args),
     }
 }
 
-fn single(app: &App, args: &PolicyCheckArgs) -> anyhow::Result<Exit> {
+fn single(app: &AppContext, args: &PolicyCheckArgs) -> anyhow::Result<ExitOutcome> {
     let (Some(tool), Some(input)) = (&args.tool, &args.input) else {
         let message = "name a tool and its input, or a file with --batch";
         return Err(UsageError(message.to_owned()).into());
     };
-    let input = json_input::read_unique(app, input, &Limits::default())?;
+    let input = json_input::read_unique(app, input, &HostLimits::default())?;
     let judge = app.judge(&args.place, args.mode)?;
     let usage = |message: String| UsageError(message);
     let subject = judge.subject(tool, &input, args.dialect).map_err(usage)?;
@@ -37,20 +37,20 @@ fn single(app: &App, args: &PolicyCheckArgs) -> anyhow::Result<Exit> {
     } else {
         out.write(&shown(out, &decision))?;
     }
-    Ok(Exit::of_verdict(decision.verdict))
+    Ok(ExitOutcome::of_verdict(decision.verdict))
 }
 
 /// Where nobody can be asked, what would be asked is denied.
-fn answered(decision: Decision, headless: bool) -> Decision {
+fn answered(decision: PolicyDecision, headless: bool) -> PolicyDecision {
     if !headless || decision.verdict != Verdict::Ask {
         return decision;
     }
     let reason = format!("{}, and nobody can be asked", decision.reason);
-    Decision { verdict: Verdict::Deny, reason, grants: Vec::new(), ..decision }
+    PolicyDecision { verdict: Verdict::Deny, reason, grants: Vec::new(), ..decision }
 }
 
 /// A decision for a person: the verdict and why, then each effect on a line.
-fn shown(out: &Stream, decision: &Decision) -> String {
+fn shown(out: &TerminalStream, decision: &PolicyDecision) -> String {
     let word = out.paint(verdict_style(decision.verdict).bold(), decision.verdict.word());
     let mut text = format!("{word}: {}\n", escape_line(&decision.reason));
     let mut part = |name: &str, value: &str| {
@@ -68,13 +68,13 @@ fn shown(out: &Stream, decision: &Decision) -> String {
         part("limit", &format!("{name} {value}"));
     }
     if !decision.effects.is_empty() {
-        let mut table = Table::new(["VERDICT", "EFFECT", "ON", "WHY"]);
+        let mut table = TextTable::new(["VERDICT", "EFFECT", "ON", "WHY"]);
         for effect in &decision.effects {
             table.row([
-                Cell::styled(effect.decision.word(), verdict_style(effect.decision)),
+                TableCell::styled(effect.decision.word(), verdict_style(effect.decision)),
                 effect.kind.into(),
                 (&effect.target).into(),
-                Cell::styled(&effect.reason, FAINT),
+                TableCell::styled(&effect.reason, FAINT),
             ]);
         }
         let _ = write!(text, "\n{}", table.render(out));

@@ -5,15 +5,15 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 use zero_policy::Verdict;
-use zero_policy::engine::{Tree, TreeNode};
+use zero_policy::engine::{VerdictNode, VerdictTree};
 
-use crate::App;
+use crate::AppContext;
 use crate::cli::PolicyExplainArgs;
-use crate::exit::Exit;
+use crate::exit::ExitOutcome;
 use crate::policy::as_json;
-use crate::terminal::{FAINT, STRONG, Stream, escape_line, verdict_style};
+use crate::terminal::{FAINT, STRONG, TerminalStream, escape_line, verdict_style};
 
-pub(super) fn run(app: &App, args: &PolicyExplainArgs) -> anyhow::Result<Exit> {
+pub(super) fn run(app: &AppContext, args: &PolicyExplainArgs) -> anyhow::Result<ExitOutcome> {
     let judge = app.judge(&args.place, args.mode)?;
     let input = json!({ "command": args.command });
     let subject = judge.subject("Bash", &input, None).map_err(crate::exit::UsageError)?;
@@ -52,12 +52,12 @@ pub(super) fn run(app: &App, args: &PolicyExplainArgs) -> anyhow::Result<Exit> {
         }
         out.write(&text)?;
     }
-    Ok(Exit::of_verdict(decision.verdict))
+    Ok(ExitOutcome::of_verdict(decision.verdict))
 }
 
 /// The nodes as nested JSON. A parent stands before its children, so from the end each node is
 /// complete when it is met.
-fn branches(nodes: &[TreeNode]) -> Value {
+fn branches(nodes: &[VerdictNode]) -> Value {
     let mut below: Vec<Vec<Value>> = vec![Vec::new(); nodes.len()];
     let mut top = Vec::new();
     for (at, node) in nodes.iter().enumerate().rev() {
@@ -77,7 +77,7 @@ fn branches(nodes: &[TreeNode]) -> Value {
 }
 
 /// Draws a tree with lines, one node a line.
-fn draw(out: &Stream, tree: &Tree, text: &mut String) {
+fn draw(out: &TerminalStream, tree: &VerdictTree, text: &mut String) {
     let mut stems: Vec<String> = Vec::with_capacity(tree.nodes.len());
     let last_of: HashMap<Option<usize>, usize> =
         tree.nodes.iter().enumerate().map(|(at, node)| (node.parent, at)).collect();

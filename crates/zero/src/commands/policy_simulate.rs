@@ -8,21 +8,21 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use serde_json::{Value, json};
-use zero_policy::{Grant, Mode, Verdict};
-use zero_runtime::audit::{Audit, AuditRow};
+use zero_policy::{GrantScope, PermissionMode, Verdict};
+use zero_runtime::audit::{AuditLog, AuditRow};
 
-use self::replay::{Lost, Replay};
-use self::tally::Tally;
+use self::replay::{ReplayFailure, ReplayOutcome};
+use self::tally::SimulationTally;
 use super::audit_rows;
 use zero_sandbox::ConfigFile;
 
-use crate::App;
+use crate::AppContext;
 use crate::cli::PolicySimulateArgs;
-use crate::exit::{Exit, UsageError};
-use crate::policy::{Judge, Surroundings, canonical_folder};
-use crate::settings::{Layer, LayerKind, Settings, SettingsError};
+use crate::exit::{ExitOutcome, UsageError};
+use crate::policy::{PolicyContext, PolicyEvaluator, canonical_folder};
+use crate::settings::{SettingsError, SettingsLayer, SettingsLayerKind, WorkspaceSettings};
 use crate::terminal::{
-    Cell, FAINT, STRONG, Stream, Table, damaged_lines, short_time, verdict_style,
+    FAINT, STRONG, TableCell, TerminalStream, TextTable, damaged_lines, short_time, verdict_style,
 };
 use crate::trust::TrustStore;
 
@@ -31,13 +31,13 @@ const JUDGES_MAX: usize = 64;
 /// Lines of each list that a person is shown.
 const SHOWN_MAX: usize = 20;
 
-pub(super) fn run(app: &App, args: &PolicySimulateArgs) -> anyhow::Result<Exit> {
-    let audit = Audit::new(&app.config.state()?);
+pub(super) fn run(app: &AppContext, args: &PolicySimulateArgs) -> anyhow::Result<ExitOutcome> {
+    let audit = AuditLog::new(&app.config.state()?);
     let since = audit_rows::moment(args.since);
     let cwd = app.config.cwd()?;
     let only = args.workspace.as_deref().map(|folder| canonical_folder(cwd, folder));
-    let mut bench = Bench::new(app, args)?;
-    let mut tally = Tally::default();
+    let mut bench = PolicySimulator::new(app, args)?;
+    let mut tally = SimulationTally::default();
     let mut failed = None;
     let damaged = audit_rows::each_since(app, &audit, since, |row| {
         let is_meant = only.as_deref().is_none_or(|only| only == Path::new(&row.workspace));
@@ -52,7 +52,7 @@ pub(super) fn run(app: &App, args: &PolicySimulateArgs) -> anyhow::Result<Exit> 
     if args.json {
         let mut answer = json!({
             "since": since.to_string(),
-            "mode": args.mode.map(Mode::as_str),
+            "mode": args.mode.map(PermissionMode::as_str),
             "settings": args.settings,
             "damaged_lines": damaged,
         });
@@ -60,7 +60,7 @@ pub(super) fn run(app: &App, args: &PolicySimulateArgs) -> anyhow::Result<Exit> 
             answer.extend(counted);
         }
         out.write_pretty(&answer)?;
-        return Ok(Exit::Ok);
+        return Ok(ExitOutcome::Ok);
     }
     if tally.is_empty() {
         out.write("no calls yet in this time; look further back with `--since 30d`\n")?;
@@ -70,21 +70,21 @@ pub(super) fn run(app: &App, args: &PolicySimulateArgs) -> anyhow::Result<Exit> 
     if damaged > 0 {
         app.terminal.note(&damaged_lines(damaged));
     }
-    Ok(Exit::Ok)
+    Ok(ExitOutcome::Ok)
 }
 
 /// What the calls are judged by.
-struct Bench<'a> {
-    app: &'a App,
+struct PolicySimulator<'a> {
+    app: &'a AppContext,
     args: &'a PolicySimulateArgs,
     trust: TrustStore,
     /// By workspace; none where the settings of one cannot be used.
-    judges: HashMap<String, Option<Judge>>,
+    judges: HashMap<String, Option<PolicyEvaluator>>,
 }
 
-impl<'a> Bench<'a> {
+impl<'a> PolicySimulator<'a> {
     /// Settings that cannot be used at all are told before anything is read.
-    fn new(app: &'a App, args: &'a PolicySimulateArgs) -> anyhow::Result<Self> {
+    fn new(app: &'a AppContext, args: &'a PolicySimulateArgs) -> anyhow::Result<Self> {
         let surroundings = app.surroundings(None, args.home.as_deref())?;
         let config = app.config.with_home(surroundings.home, args.home.is_some());
         if !args.settings.is_empty() {
@@ -92,18 +92,18 @@ impl<'a> Bench<'a> {
             return Ok(Self { app, args, trust: TrustStore::default(), judges: HashMap::new() });
         }
         let own = ConfigFile::Own(config.settings_file()?);
-        Layer::read(LayerKind::User, &own, config.home())
+        SettingsLayer::read(SettingsLayerKind::User, &own, config.home())
             .map_err(|problems| UsageError::from(SettingsError { problems }))?;
         let trust = TrustStore::load(&config.state()?)?;
         Ok(Self { app, args, trust, judges: HashMap::new() })
     }
 
-    fn replay(&mut self, row: &AuditRow, tally: &mut Tally) -> anyhow::Result<()> {
+    fn replay(&mut self, row: &AuditRow, tally: &mut SimulationTally) -> anyhow::Result<()> {
         if replay::is_call(row) {
             self.judge(&row.workspace)?;
             match self.judges.get(&row.workspace) {
                 Some(Some(judge)) => judge_again(judge, row, tally),
-                _ => tally.lost(Lost::Settings),
+                _ => tally.lost(ReplayFailure::Settings),
             }
         }
         Ok(())
@@ -120,18 +120,18 @@ impl<'a> Bench<'a> {
             [] => {
                 let config = app.config.with_home(surroundings.home.clone(), args.home.is_some());
                 let root = surroundings.roots.first().map_or(Path::new("/"), |root| root);
-                Settings::load(&config, root, &self.trust).ok()
+                WorkspaceSettings::load(&config, root, &self.trust).ok()
             }
             files => Some(app.settings_of(files)?),
         };
         let judge = settings.map(|settings| {
             let mode = args.mode.unwrap_or_else(|| settings.mode());
-            let surroundings = Surroundings {
+            let surroundings = PolicyContext {
                 network: settings.command_hosts(),
                 secret_files: app.secret_files(&settings),
                 ..surroundings
             };
-            Judge::new(settings.policy_rules(), mode, surroundings)
+            PolicyEvaluator::new(settings.policy_rules(), mode, surroundings)
         });
         if self.judges.len() >= JUDGES_MAX {
             self.judges.clear();
@@ -141,28 +141,28 @@ impl<'a> Bench<'a> {
     }
 }
 
-fn judge_again(judge: &Judge, row: &AuditRow, tally: &mut Tally) {
+fn judge_again(judge: &PolicyEvaluator, row: &AuditRow, tally: &mut SimulationTally) {
     let (subject, recorded) = match replay::of(judge, row) {
-        Replay::Call(subject, recorded) => (subject, recorded),
-        Replay::NeverJudged => return tally.never_judged(),
-        Replay::Lost(lost) => return tally.lost(lost),
+        ReplayOutcome::Call(subject, recorded) => (subject, recorded),
+        ReplayOutcome::NeverJudged => return tally.never_judged(),
+        ReplayOutcome::Lost(lost) => return tally.lost(lost),
     };
     // What a person had allowed for the session then was no question then and is none now.
     let granted = row.decision.as_ref().filter(|then| then.source.as_deref() == Some("grant"));
     let grant = granted.and_then(|then| then.rule.clone());
-    let grants: Vec<Grant> =
-        grant.into_iter().map(|rule| Grant { rule, folder: None, program: None }).collect();
+    let grants: Vec<GrantScope> =
+        grant.into_iter().map(|rule| GrantScope { rule, folder: None, program: None }).collect();
     tally.judged(row, recorded, &judge.judge(&subject, &grants));
 }
 
-fn shown(out: &Stream, tally: &Tally, since: &str) -> String {
+fn shown(out: &TerminalStream, tally: &SimulationTally, since: &str) -> String {
     let mut text = String::new();
     // Writing to a String cannot fail.
     let _ = writeln!(text, "{} calls since {since}, judged again\n", tally.calls());
-    let mut table = Table::new(["", "THEN", "NOW"]);
+    let mut table = TextTable::new(["", "THEN", "NOW"]);
     for verdict in Verdict::ALL {
         table.row([
-            Cell::styled(verdict.word(), verdict_style(verdict)),
+            TableCell::styled(verdict.word(), verdict_style(verdict)),
             tally.then(verdict).to_string().into(),
             tally.now(verdict).to_string().into(),
         ]);
@@ -170,14 +170,14 @@ fn shown(out: &Stream, tally: &Tally, since: &str) -> String {
     text.push_str(&table.render(out));
     let changes = tally.changes();
     if !changes.is_empty() {
-        let mut table = Table::new(["CALLS", "THEN", "NOW", "CALL", "WHY"]);
+        let mut table = TextTable::new(["CALLS", "THEN", "NOW", "CALL", "WHY"]);
         for (change, count) in changes.iter().take(SHOWN_MAX) {
             table.row([
                 count.to_string().into(),
-                Cell::styled(change.then.word(), verdict_style(change.then)),
-                Cell::styled(change.now.word(), verdict_style(change.now)),
-                Cell::styled(&change.title, STRONG),
-                Cell::styled(&change.reason, FAINT),
+                TableCell::styled(change.then.word(), verdict_style(change.then)),
+                TableCell::styled(change.now.word(), verdict_style(change.now)),
+                TableCell::styled(&change.title, STRONG),
+                TableCell::styled(&change.reason, FAINT),
             ]);
         }
         let _ = write!(text, "\nJudged differently:\n{}", table.render(out));
@@ -185,7 +185,7 @@ fn shown(out: &Stream, tally: &Tally, since: &str) -> String {
     }
     let offers = tally.offers();
     if !offers.is_empty() {
-        let mut table = Table::new(["QUESTIONS", "RULE"]);
+        let mut table = TextTable::new(["QUESTIONS", "RULE"]);
         for (rules, count) in offers.iter().take(SHOWN_MAX) {
             table.row([count.to_string().into(), rules.join(" and ").into()]);
         }

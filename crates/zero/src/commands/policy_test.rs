@@ -4,23 +4,24 @@ use std::fmt::Write as _;
 
 use serde_json::json;
 
-use crate::App;
+use crate::AppContext;
 use crate::cli::PolicyTestArgs;
-use crate::exit::{Exit, UsageError};
-use crate::policy::examples;
-use crate::settings::Settings;
+use crate::exit::{ExitOutcome, UsageError};
+use crate::policy::rule_examples;
+use crate::settings::WorkspaceSettings;
 use crate::terminal::{BAD, GOOD, escape_line};
 
-pub(super) fn run(app: &App, args: &PolicyTestArgs) -> anyhow::Result<Exit> {
+pub(super) fn run(app: &AppContext, args: &PolicyTestArgs) -> anyhow::Result<ExitOutcome> {
     // Read without trying the examples: they are what is tried here, one by one.
     let file = app.config.cwd()?.join(&args.file);
-    let settings = Settings::load_untried(&app.config, &[file]).map_err(UsageError::from)?;
+    let settings =
+        WorkspaceSettings::load_untried(&app.config, &[file]).map_err(UsageError::from)?;
     let (mut tried, mut broken) = (0usize, Vec::new());
     for entry in settings.rules() {
         let Some(rule) = entry.rule() else { continue };
         let (matches, not_match) = (&entry.examples.matches, &entry.examples.not_match);
         tried += matches.len() + not_match.len();
-        for message in examples::broken(&rule, matches, not_match) {
+        for message in rule_examples::broken(&rule, matches, not_match) {
             broken.push((entry.source_file.clone(), entry.line, rule.text.clone(), message));
         }
     }
@@ -54,5 +55,5 @@ pub(super) fn run(app: &App, args: &PolicyTestArgs) -> anyhow::Result<Exit> {
         };
         out.write(&text)?;
     }
-    Ok(if broken.is_empty() { Exit::Ok } else { Exit::Error })
+    Ok(if broken.is_empty() { ExitOutcome::Ok } else { ExitOutcome::Error })
 }

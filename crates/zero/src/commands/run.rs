@@ -2,7 +2,7 @@
 //!
 //! The tools run here, whatever gateway runs the agent, and ask the person at this terminal.
 
-mod show;
+mod run_printer;
 
 use std::io::Read as _;
 use std::path::PathBuf;
@@ -13,38 +13,38 @@ use base64::Engine as _;
 use serde_json::{Map, json};
 use tokio_util::sync::CancellationToken;
 use zero_client::tool_service::ToolService;
-use zero_core::event::{ApprovalRequest, Event, PersonQuestion, What};
-use zero_policy::Mode;
-use zero_runtime::{Elicitation, ElicitationAnswer, Elicitor, Wanted};
+use zero_core::event::{ApprovalRequest, Event, EventKind, UserQuestion};
+use zero_policy::PermissionMode;
+use zero_runtime::{Elicitation, ElicitationAnswer, ElicitationMode, Elicitor};
 use zero_sandbox::ConfigFile;
 use zero_session::agent::DIRECT;
 use zero_wire::ErrorCode;
 use zero_wire::chat::{ChatAbort, ChatAbortParams, ChatAttachment, ChatSend, ChatSendParams};
-use zero_wire::client::{Client, ClientError};
+use zero_wire::client::{GatewayClient, GatewayClientError};
 use zero_wire::sessions::{SessionsDelete, SessionsDeleteParams};
 use zero_wire::tools::{TOOLS_HOSTED, ToolsAttachParams};
 use zero_wire::zero_sessions::{
-    ApprovalsResolveParams, OpenParams, QuestionsResolveParams, SESSION_EVENT, SessionEvent,
-    SessionInfo, ZeroApprovalsResolve, ZeroQuestionsResolve, ZeroSessionsOpen,
+    ApprovalsResolveParams, QuestionsResolveParams, SESSION_EVENT, SessionEvent, SessionInfo,
+    SessionOpenParams, ZeroApprovalsResolve, ZeroQuestionsResolve, ZeroSessionsOpen,
 };
 
-use self::show::{Form, Show};
-use crate::App;
+use self::run_printer::{RunFormat, RunPrinter};
+use crate::AppContext;
 use crate::cli::RunArgs;
 use crate::commands::tools_call::signals;
-use crate::connection::Connection;
-use crate::exit::{Exit, UsageError};
-use crate::hosting::runtime;
-use crate::shell_word::shell_word;
-use crate::terminal::Counter;
-use crate::workshop::Asking;
+use crate::exit::{ExitOutcome, UsageError};
+use crate::gateway_connection::CliGatewayConnection;
+use crate::host_setup::runtime;
+use crate::shell_quoting::shell_word;
+use crate::terminal::ElapsedCounter;
+use crate::tool_host_factory::TerminalPromptOptions;
 
 /// Most bytes of a prompt that comes from stdin.
 const PROMPT_BYTES_MAX: u64 = 2 * 1024 * 1024;
 /// Most bytes of a picture.
 const IMAGE_BYTES_MAX: u64 = 6 * 1024 * 1024;
 
-pub(super) fn run(app: &App, args: &RunArgs) -> anyhow::Result<Exit> {
+pub(super) fn run(app: &AppContext, args: &RunArgs) -> anyhow::Result<ExitOutcome> {
     let app = &app.knowing(args.remote.token_file.iter().chain(&args.remote.password_file));
     let prompt = prompt(args)?;
     if prompt.trim().is_empty() && args.images.is_empty() {
@@ -65,10 +65,10 @@ pub(super) fn run(app: &App, args: &RunArgs) -> anyhow::Result<Exit> {
         let cwd = workspace.cwd().to_owned();
         let connection = tokio::select! {
             connection = app.connect(&args.remote, &settings, &args.settings, &cwd) => connection?,
-            () = cancel.cancelled() => return Ok(Exit::Interrupted),
+            () = cancel.cancelled() => return Ok(ExitOutcome::Interrupted),
         };
         let own_mode = args.mode.unwrap_or_else(|| settings.mode());
-        let folder = Folder { cwd, own_mode };
+        let folder = RunFolder { cwd, own_mode };
         converse(app, args, connection, prompt, images, folder, cancel).await.map_err(told)
     });
     // A read of stdin that nobody waits for must not hold up the end.
@@ -78,8 +78,8 @@ pub(super) fn run(app: &App, args: &RunArgs) -> anyhow::Result<Exit> {
 
 /// What cannot be done as it was asked for is the command line's fault, and says so in plain words.
 fn told(error: anyhow::Error) -> anyhow::Error {
-    match error.downcast_ref::<ClientError>() {
-        Some(ClientError::Refused { error: refused })
+    match error.downcast_ref::<GatewayClientError>() {
+        Some(GatewayClientError::Refused { error: refused })
             if refused.code == ErrorCode::InvalidRequest =>
         {
             UsageError(refused.message.clone()).into()
@@ -89,24 +89,27 @@ fn told(error: anyhow::Error) -> anyhow::Error {
 }
 
 /// Where the tools work, and how freely.
-struct Folder {
+struct RunFolder {
     cwd: PathBuf,
-    own_mode: Mode,
+    own_mode: PermissionMode,
 }
 
 async fn converse(
-    app: &App,
+    app: &AppContext,
     args: &RunArgs,
-    mut connection: Connection,
+    mut connection: CliGatewayConnection,
     prompt: String,
     images: Vec<ChatAttachment>,
-    folder: Folder,
+    folder: RunFolder,
     cancel: CancellationToken,
-) -> anyhow::Result<Exit> {
-    let counter = Counter::new(&app.terminal.err);
+) -> anyhow::Result<ExitOutcome> {
+    let counter = ElapsedCounter::new(&app.terminal.err);
     let mut session = open(args, &connection).await?;
-    let asking =
-        Asking { yes: args.yes, takes_stdin: args.prompt == "-", counter: counter.clone() };
+    let asking = TerminalPromptOptions {
+        yes: args.yes,
+        takes_stdin: args.prompt == "-",
+        counter: counter.clone(),
+    };
     let client = connection.client.clone();
     let run_id = format!("run_{:032x}", fastrand::u128(..));
     let send = ChatSendParams {
@@ -133,11 +136,11 @@ async fn converse(
                 take_away(&client, session).await;
             }
             connection.close().await;
-            return unbegun.map(|_| Exit::Interrupted);
+            return unbegun.map(|_| ExitOutcome::Interrupted);
         }
     };
-    let form = if args.json { Form::Json } else { Form::Text };
-    let mut show = Show::new(&app.terminal, form, args.thoughts, counter);
+    let form = if args.json { RunFormat::Json } else { RunFormat::Text };
+    let mut show = RunPrinter::new(&app.terminal, form, args.thoughts, counter);
     let mut stopping = false;
     let exit = loop {
         let event = tokio::select! {
@@ -161,7 +164,7 @@ async fn converse(
         if let Some(displaced) = tools.displaced(&event) {
             app.terminal.note(&format!(
                 "{} took over the tools of this session; what goes on in it is shown here all the same",
-                zero_core::shown::quoted(&displaced.host)
+                zero_core::sanitize::quoted(&displaced.host)
             ));
         }
         if tools.hear(&event) || event.event != SESSION_EVENT {
@@ -173,10 +176,10 @@ async fn converse(
         if said.session_key != session.session_key || !is_of(&said.event, &run_id) {
             continue;
         }
-        if let What::QuestionAsked(question) = &said.event.what {
+        if let EventKind::QuestionAsked(question) = &said.event.what {
             tokio::spawn(answer(client.clone(), asking.elicitor(app), question.clone()));
         }
-        if let What::ApprovalRequested(request) = &said.event.what {
+        if let EventKind::ApprovalRequested(request) = &said.event.what {
             tokio::spawn(permit(client.clone(), asking.clone(), app.clone(), request.clone()));
         }
         if let Some(exit) = show.event(&said.event)? {
@@ -184,7 +187,7 @@ async fn converse(
         }
     };
     // Whoever named it knows it. A program that reads stderr is told only where it may need it.
-    let is_needed = app.terminal.err.is_terminal() || args.json || exit != Exit::Ok;
+    let is_needed = app.terminal.err.is_terminal() || args.json || exit != ExitOutcome::Ok;
     if args.session.is_none() && is_needed {
         let again = again(args, "run --session", &session.session_key);
         app.terminal.note(&format!("to go on in this session: `{again} PROMPT`"));
@@ -196,14 +199,14 @@ async fn converse(
 
 /// Hosts the tools of a session in a folder of this machine.
 async fn host_tools(
-    app: &App,
+    app: &AppContext,
     args: &RunArgs,
-    client: &Client,
+    client: &GatewayClient,
     session: &mut SessionInfo,
-    asking: &Asking,
-    folder: Folder,
+    asking: &TerminalPromptOptions,
+    folder: RunFolder,
 ) -> anyhow::Result<Arc<ToolService>> {
-    let Folder { cwd, own_mode } = folder;
+    let RunFolder { cwd, own_mode } = folder;
     let hands = app.hands_here(session, &cwd, &args.settings, args.mode, asking)?;
     let wish = ToolsAttachParams {
         session_key: session.session_key.clone(),
@@ -213,11 +216,11 @@ async fn host_tools(
     };
     let tools = ToolService::attach(client, wish, hands, own_mode).await?;
     // Only now: it is a folder of this machine, and the gateway need not have it.
-    let here = OpenParams {
+    let here = SessionOpenParams {
         session_key: Some(session.session_key.clone()),
         cwd: Some(cwd.display().to_string()),
         mode: args.mode.map(|mode| mode.to_string()),
-        ..OpenParams::default()
+        ..SessionOpenParams::default()
     };
     *session = client.request::<ZeroSessionsOpen>(here).await?;
     Ok(tools)
@@ -226,14 +229,14 @@ async fn host_tools(
 /// Whether a gateway said no, so that nothing was begun. One that did not answer may have begun it,
 /// and where others host the tools, they may have.
 fn is_refusal(error: &anyhow::Error) -> bool {
-    let Some(ClientError::Refused { error }) = error.downcast_ref() else { return false };
+    let Some(GatewayClientError::Refused { error }) = error.downcast_ref() else { return false };
     let code = error.details.as_ref().and_then(|details| details.get("code")?.as_str());
     code != Some(TOOLS_HOSTED)
 }
 
 /// Takes a session away that was made for a prompt which came to nothing, unless something happened
 /// in it since. Who may not, leaves it.
-async fn take_away(client: &Client, session: SessionInfo) {
+async fn take_away(client: &GatewayClient, session: SessionInfo) {
     let wanted = SessionsDeleteParams {
         key: session.session_key,
         expected_session_id: Some(session.session_id),
@@ -247,10 +250,12 @@ async fn take_away(client: &Client, session: SessionInfo) {
 
 /// Puts a question to the person at this terminal, and passes on what they say; where nobody is, that
 /// nobody answers.
-async fn answer(client: Client, elicitor: Arc<dyn Elicitor>, question: PersonQuestion) {
+async fn answer(client: GatewayClient, elicitor: Arc<dyn Elicitor>, question: UserQuestion) {
     let wanted = match (question.schema, question.url) {
-        (_, Some(url)) => Wanted::Visit(url),
-        (schema, None) => Wanted::Form(schema.unwrap_or_else(|| json!({"type": "object"}))),
+        (_, Some(url)) => ElicitationMode::Visit(url),
+        (schema, None) => {
+            ElicitationMode::Form(schema.unwrap_or_else(|| json!({"type": "object"})))
+        }
     };
     let (origin, message) = (question.origin, question.message);
     let asked = Elicitation { origin, call: None, message, wanted };
@@ -267,7 +272,12 @@ async fn answer(client: Client, elicitor: Arc<dyn Elicitor>, question: PersonQue
 
 /// Answers what the gateway itself asks: whether a run that repeats itself may go on. Permissions of
 /// calls are asked where the tools are, which is here.
-async fn permit(client: Client, asking: Asking, app: App, request: ApprovalRequest) {
+async fn permit(
+    client: GatewayClient,
+    asking: TerminalPromptOptions,
+    app: AppContext,
+    request: ApprovalRequest,
+) {
     let answer = tokio::task::spawn_blocking(move || asking.yes_or_no(&app, &request));
     let Ok((id, answer)) = answer.await else { return };
     let answer = ApprovalsResolveParams { id, answer: answer.id().to_owned() };
@@ -290,7 +300,7 @@ fn is_of(event: &Event, run_id: &str) -> bool {
 }
 
 /// Opens the session that was named, or a new one.
-async fn open(args: &RunArgs, connection: &Connection) -> anyhow::Result<SessionInfo> {
+async fn open(args: &RunArgs, connection: &CliGatewayConnection) -> anyhow::Result<SessionInfo> {
     let name = match &args.session {
         Some(key) if key.trim().is_empty() => {
             let what = "`--session` names none; give the key of one (`zero sessions list`), a new name, or leave it out";
@@ -314,11 +324,11 @@ async fn open(args: &RunArgs, connection: &Connection) -> anyhow::Result<Session
         }
         _ => name,
     };
-    let wanted = OpenParams {
+    let wanted = SessionOpenParams {
         session_key: Some(key),
         model: args.model.clone(),
         mode: args.mode.map(|mode| mode.to_string()),
-        ..OpenParams::default()
+        ..SessionOpenParams::default()
     };
     Ok(connection.client.request::<ZeroSessionsOpen>(wanted).await?)
 }
@@ -346,7 +356,7 @@ fn prompt(args: &RunArgs) -> anyhow::Result<String> {
 }
 
 /// A picture that goes along.
-fn image(app: &App, file: &std::path::Path) -> anyhow::Result<ChatAttachment> {
+fn image(app: &AppContext, file: &std::path::Path) -> anyhow::Result<ChatAttachment> {
     let shown = file.display();
     let path = app.config.cwd()?.join(file);
     let bytes = ConfigFile::Own(path).read(IMAGE_BYTES_MAX);

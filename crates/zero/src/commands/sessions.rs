@@ -9,33 +9,33 @@ use jiff::Timestamp;
 use serde_json::json;
 use zero_core::event::Event;
 use zero_wire::ErrorCode;
-use zero_wire::client::ClientError;
+use zero_wire::client::GatewayClientError;
 use zero_wire::sessions::{
     SessionsDelete, SessionsDeleteParams, SessionsList, SessionsListParams, SessionsReset,
     SessionsResetParams, SessionsResolve, SessionsResolveParams, SessionsResolveResult,
 };
 use zero_wire::zero_sessions::{
-    EventsParams, KeyParams, SessionInfo, ZeroSessionsEvents, ZeroSessionsShow,
+    SessionEventsParams, SessionInfo, SessionKeyParams, ZeroSessionsEvents, ZeroSessionsShow,
 };
 
 use self::export::{markdown, plain};
-use crate::App;
-use crate::cli::RemoteArgs;
+use crate::AppContext;
+use crate::cli::RemoteGatewayArgs;
 use crate::cli::sessions::{
-    ExportFormat, SessionsCommand, SessionsDeleteArgs, SessionsExportArgs, SessionsKeyArgs,
+    SessionExportFormat, SessionsCommand, SessionsDeleteArgs, SessionsExportArgs, SessionsKeyArgs,
     SessionsListArgs, SessionsShowArgs,
 };
-use crate::connection::Connection;
-use crate::exit::{Exit, UsageError};
-use crate::hosting::runtime;
-use crate::terminal::{Cell, FAINT, Table, escape_line};
+use crate::exit::{ExitOutcome, UsageError};
+use crate::gateway_connection::CliGatewayConnection;
+use crate::host_setup::runtime;
+use crate::terminal::{FAINT, TableCell, TextTable, escape_line};
 
 /// Entries asked for at a time.
 const PAGE: u32 = 1_000;
 /// Most entries that are shown or written down.
 const ENTRIES_MAX: usize = 1_000_000;
 
-pub(super) fn run(app: &App, command: &SessionsCommand) -> anyhow::Result<Exit> {
+pub(super) fn run(app: &AppContext, command: &SessionsCommand) -> anyhow::Result<ExitOutcome> {
     let remote = match command {
         SessionsCommand::List(args) => &args.remote,
         SessionsCommand::Show(args) => &args.remote,
@@ -60,14 +60,21 @@ pub(super) fn run(app: &App, command: &SessionsCommand) -> anyhow::Result<Exit> 
     done
 }
 
-async fn connect(app: &App, remote: &RemoteArgs) -> anyhow::Result<Connection> {
+async fn connect(
+    app: &AppContext,
+    remote: &RemoteGatewayArgs,
+) -> anyhow::Result<CliGatewayConnection> {
     let workspace = app.config.workspace(&[])?;
     let settings = app.settings(&workspace, &[])?;
     let cwd: PathBuf = workspace.cwd().to_owned();
     app.connect(remote, &settings, &[], &cwd).await
 }
 
-async fn list(app: &App, args: &SessionsListArgs, gateway: &Connection) -> anyhow::Result<Exit> {
+async fn list(
+    app: &AppContext,
+    args: &SessionsListArgs,
+    gateway: &CliGatewayConnection,
+) -> anyhow::Result<ExitOutcome> {
     let wanted = SessionsListParams {
         limit: Some(args.limit),
         search: args.search.clone(),
@@ -79,7 +86,7 @@ async fn list(app: &App, args: &SessionsListArgs, gateway: &Connection) -> anyho
     let out = &app.terminal.out;
     if args.json {
         out.write_pretty(&found.sessions)?;
-        return Ok(Exit::Ok);
+        return Ok(ExitOutcome::Ok);
     }
     if found.sessions.is_empty() {
         let is_narrow = args.search.is_some() || args.agent.is_some();
@@ -87,16 +94,16 @@ async fn list(app: &App, args: &SessionsListArgs, gateway: &Connection) -> anyho
             true => "no session fits; leave out --search or --agent to see all",
             false => "there is no session yet; `zero run` begins one",
         });
-        return Ok(Exit::Ok);
+        return Ok(ExitOutcome::Ok);
     }
-    let mut table = Table::new(["SESSION", "WHEN", "TITLE", "FOLDER"]);
+    let mut table = TextTable::new(["SESSION", "WHEN", "TITLE", "FOLDER"]);
     for row in &found.sessions {
         let title = row.label.as_ref().or(row.derived_title.as_ref()).cloned().unwrap_or_default();
         table.row([
             row.key.as_str().into(),
-            Cell::styled(when(row.updated_at), FAINT),
+            TableCell::styled(when(row.updated_at), FAINT),
             title.into(),
-            Cell::styled(row.spawned_cwd.clone().unwrap_or_default(), FAINT),
+            TableCell::styled(row.spawned_cwd.clone().unwrap_or_default(), FAINT),
         ]);
     }
     out.write(&table.render(out))?;
@@ -104,10 +111,14 @@ async fn list(app: &App, args: &SessionsListArgs, gateway: &Connection) -> anyho
         let all = found.total_count;
         app.terminal.note(&format!("these are {} of {all}; see --limit and --search", found.count));
     }
-    Ok(Exit::Ok)
+    Ok(ExitOutcome::Ok)
 }
 
-async fn show(app: &App, args: &SessionsShowArgs, gateway: &Connection) -> anyhow::Result<Exit> {
+async fn show(
+    app: &AppContext,
+    args: &SessionsShowArgs,
+    gateway: &CliGatewayConnection,
+) -> anyhow::Result<ExitOutcome> {
     let session = session(gateway, &args.session).await?;
     let mut events = events(gateway, &session.session_key).await?;
     if let Some(last) = args.last {
@@ -117,30 +128,30 @@ async fn show(app: &App, args: &SessionsShowArgs, gateway: &Connection) -> anyho
     let out = &app.terminal.out;
     if args.json {
         out.write_pretty(&json!({"session": session, "events": events}))?;
-        return Ok(Exit::Ok);
+        return Ok(ExitOutcome::Ok);
     }
     out.write(&out.foreign(&plain(&session, &events)))?;
-    Ok(Exit::Ok)
+    Ok(ExitOutcome::Ok)
 }
 
 async fn export(
-    app: &App,
+    app: &AppContext,
     args: &SessionsExportArgs,
-    gateway: &Connection,
-) -> anyhow::Result<Exit> {
+    gateway: &CliGatewayConnection,
+) -> anyhow::Result<ExitOutcome> {
     let session = session(gateway, &args.session).await?;
     let events = events(gateway, &session.session_key).await?;
     let text = match args.format {
-        ExportFormat::Markdown => markdown(&session, &events),
-        ExportFormat::Jsonl => {
+        SessionExportFormat::Markdown => markdown(&session, &events),
+        SessionExportFormat::Jsonl => {
             let lines = events.iter().map(serde_json::to_string).collect::<Result<Vec<_>, _>>()?;
             lines.join("\n") + "\n"
         }
     };
     let out = &app.terminal.out;
     match (&args.output, args.format) {
-        (None, ExportFormat::Markdown) => out.write(&out.foreign(&text))?,
-        (None, ExportFormat::Jsonl) => out.write_json(&text)?,
+        (None, SessionExportFormat::Markdown) => out.write(&out.foreign(&text))?,
+        (None, SessionExportFormat::Jsonl) => out.write_json(&text)?,
         (Some(file), _) => {
             let path = app.config.cwd()?.join(file);
             let shown = file.display();
@@ -155,10 +166,14 @@ async fn export(
             })?;
         }
     }
-    Ok(Exit::Ok)
+    Ok(ExitOutcome::Ok)
 }
 
-async fn reset(app: &App, args: &SessionsKeyArgs, gateway: &Connection) -> anyhow::Result<Exit> {
+async fn reset(
+    app: &AppContext,
+    args: &SessionsKeyArgs,
+    gateway: &CliGatewayConnection,
+) -> anyhow::Result<ExitOutcome> {
     let session = session(gateway, &args.session).await?;
     let wanted = SessionsResetParams { key: session.session_key, ..SessionsResetParams::default() };
     let done = gateway.client.request::<SessionsReset>(wanted).await?;
@@ -169,14 +184,14 @@ async fn reset(app: &App, args: &SessionsKeyArgs, gateway: &Connection) -> anyho
         let key = escape_line(&done.key);
         out.write(&format!("`{key}` starts over; what was said before stays in its ledger\n"))?;
     }
-    Ok(Exit::Ok)
+    Ok(ExitOutcome::Ok)
 }
 
 async fn delete(
-    app: &App,
+    app: &AppContext,
     args: &SessionsDeleteArgs,
-    gateway: &Connection,
-) -> anyhow::Result<Exit> {
+    gateway: &CliGatewayConnection,
+) -> anyhow::Result<ExitOutcome> {
     let session = session(gateway, &args.session).await?;
     let key = session.session_key;
     if !args.yes {
@@ -187,7 +202,7 @@ async fn delete(
         };
         let question = format!("Remove `{}` with all that was said in it?", escape_line(&key));
         if !matches!(app.terminal.ask(&answers, &question, "y/N").as_deref(), Some("y" | "yes")) {
-            return Ok(Exit::Denied);
+            return Ok(ExitOutcome::Denied);
         }
     }
     let wanted = SessionsDeleteParams { key, ..SessionsDeleteParams::default() };
@@ -198,11 +213,11 @@ async fn delete(
     } else {
         out.write(&format!("`{}` is gone\n", escape_line(&done.key)))?;
     }
-    Ok(Exit::Ok)
+    Ok(ExitOutcome::Ok)
 }
 
 /// The session that a key or label names.
-async fn session(gateway: &Connection, named: &str) -> anyhow::Result<SessionInfo> {
+async fn session(gateway: &CliGatewayConnection, named: &str) -> anyhow::Result<SessionInfo> {
     let by_key = SessionsResolveParams {
         key: Some(named.to_owned()),
         allow_missing: Some(true),
@@ -223,28 +238,31 @@ async fn session(gateway: &Connection, named: &str) -> anyhow::Result<SessionInf
             })?
         }
     };
-    let shown = gateway.client.request::<ZeroSessionsShow>(KeyParams { session_key: key }).await?;
+    let shown =
+        gateway.client.request::<ZeroSessionsShow>(SessionKeyParams { session_key: key }).await?;
     Ok(shown)
 }
 
 /// The key that was found. That a name is none is the same as that there is no such session; that the
 /// gateway did not answer is not.
 fn found(
-    answer: Result<SessionsResolveResult, ClientError>,
-) -> Result<Option<String>, ClientError> {
+    answer: Result<SessionsResolveResult, GatewayClientError>,
+) -> Result<Option<String>, GatewayClientError> {
     match answer {
         Ok(found) => Ok(found.key),
-        Err(ClientError::Refused { error }) if error.code == ErrorCode::InvalidRequest => Ok(None),
+        Err(GatewayClientError::Refused { error }) if error.code == ErrorCode::InvalidRequest => {
+            Ok(None)
+        }
         Err(error) => Err(error),
     }
 }
 
 /// All that was shown in a session.
-async fn events(gateway: &Connection, key: &str) -> anyhow::Result<Vec<Event>> {
+async fn events(gateway: &CliGatewayConnection, key: &str) -> anyhow::Result<Vec<Event>> {
     let mut events: Vec<Event> = Vec::new();
     loop {
         let after = events.last().map_or(0, |event| event.seq);
-        let wanted = EventsParams { session_key: key.to_owned(), after, limit: Some(PAGE) };
+        let wanted = SessionEventsParams { session_key: key.to_owned(), after, limit: Some(PAGE) };
         let page = gateway.client.request::<ZeroSessionsEvents>(wanted).await?.following(after)?;
         let is_last = !page.has_more;
         events.extend(page.events);

@@ -4,21 +4,22 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 use zero_core::ErrorType;
-use zero_runtime::audit::{Audit, AuditRow};
-use zero_runtime::metrics::{Metrics, Sample, Status, ToolStats};
+use zero_runtime::audit::{AuditLog, AuditRow};
+use zero_runtime::metrics::{CallMetrics, CallSample, CallStatus, ToolStats};
 
 use super::audit_rows;
-use crate::App;
+use crate::AppContext;
 use crate::cli::StatsArgs;
-use crate::exit::Exit;
+use crate::exit::ExitOutcome;
 use crate::terminal::{
-    BAD, Cell, FAINT, GOOD, NOTABLE, STRONG, Stream, Table, damaged_lines, short_duration,
+    BAD, FAINT, GOOD, NOTABLE, STRONG, TableCell, TerminalStream, TextTable, damaged_lines,
+    short_duration,
 };
 
-pub(super) fn run(app: &App, args: &StatsArgs) -> anyhow::Result<Exit> {
-    let audit = Audit::new(&app.config.state()?);
+pub(super) fn run(app: &AppContext, args: &StatsArgs) -> anyhow::Result<ExitOutcome> {
+    let audit = AuditLog::new(&app.config.state()?);
     let since = audit_rows::moment(args.since);
-    let metrics = Metrics::default();
+    let metrics = CallMetrics::default();
     let damaged = audit_rows::each_since(app, &audit, since, |row| {
         // What came of calls, such as connections and services, is no call itself.
         if row.is_call() {
@@ -33,7 +34,7 @@ pub(super) fn run(app: &App, args: &StatsArgs) -> anyhow::Result<Exit> {
         out.write_pretty(
             &json!({"since": since.to_string(), "damaged_lines": damaged, "tools": tools}),
         )?;
-        return Ok(Exit::Ok);
+        return Ok(ExitOutcome::Ok);
     }
     if tools.is_empty() {
         out.write("no calls yet in this time; make one with `zero tools call`, or look further back with `--since 30d`\n")?;
@@ -43,16 +44,16 @@ pub(super) fn run(app: &App, args: &StatsArgs) -> anyhow::Result<Exit> {
     if damaged > 0 {
         app.terminal.note(&damaged_lines(damaged));
     }
-    Ok(Exit::Ok)
+    Ok(ExitOutcome::Ok)
 }
 
-fn sample(row: &AuditRow) -> Sample<'_> {
+fn sample(row: &AuditRow) -> CallSample<'_> {
     let error_type = row.error_type.as_deref();
     // A name nobody registered is the caller's text: it is not worth a row of its own.
     let unknown = row.reason.as_deref() == Some("unknown_tool");
-    Sample {
+    CallSample {
         tool: if unknown { "(unknown)" } else { &row.tool },
-        status: Status::from_word(&row.status).unwrap_or(Status::Error),
+        status: CallStatus::from_word(&row.status).unwrap_or(CallStatus::Error),
         error_type: ErrorType::ALL.into_iter().find(|known| Some(known.word()) == error_type),
         duration: Duration::from_micros(row.duration_us),
         queue_depth: row.queue_depth,
@@ -86,8 +87,11 @@ fn percentage(stats: &ToolStats) -> String {
     format!("{}.{}%", tenths / 10, tenths % 10)
 }
 
-fn table<'a>(tools: impl Iterator<Item = (&'a String, &'a ToolStats)>, out: &Stream) -> String {
-    let mut table = Table::new([
+fn table<'a>(
+    tools: impl Iterator<Item = (&'a String, &'a ToolStats)>,
+    out: &TerminalStream,
+) -> String {
+    let mut table = TextTable::new([
         "TOOL",
         "CALLS",
         "OK",
@@ -108,14 +112,15 @@ fn table<'a>(tools: impl Iterator<Item = (&'a String, &'a ToolStats)>, out: &Str
             rate if rate >= 0.5 => NOTABLE,
             _ => BAD,
         };
-        let number =
-            |count: u64| Cell::styled(count.to_string(), if count == 0 { FAINT } else { STRONG });
+        let number = |count: u64| {
+            TableCell::styled(count.to_string(), if count == 0 { FAINT } else { STRONG })
+        };
         let errors: Vec<String> =
             stats.errors.iter().map(|(kind, count)| format!("{kind} {count}")).collect();
         table.row([
-            Cell::styled(name, STRONG),
+            TableCell::styled(name, STRONG),
             stats.calls.to_string().into(),
-            Cell::styled(percentage(stats), rate_style),
+            TableCell::styled(percentage(stats), rate_style),
             number(stats.denied),
             number(stats.cancelled),
             number(stats.timeouts),

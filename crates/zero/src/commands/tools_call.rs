@@ -6,27 +6,28 @@ pub(super) mod signals;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio_util::sync::CancellationToken;
-use zero_core::{Limits, Reason, ToolCall, ToolError};
-use zero_runtime::host::new_call_id;
+use zero_core::{ErrorReason, HostLimits, ToolCall, ToolError};
+use zero_runtime::tool_host::new_call_id;
 use zero_runtime::{
-    Approver, CallEvent, Dialect, Elicitor, HostConfig, Observer, Outcome, Session, ToolHost,
+    Approver, CallEvent, CallEventObserver, CallOutcome, Dialect, Elicitor, ToolHost,
+    ToolHostConfig, ToolHostSession,
 };
 use zero_sandbox::Workspace;
 
-use crate::App;
-use crate::approval::{AlwaysYes, Nobody, Person, elicitation};
-use crate::cli::CallArgs;
-use crate::exit::{Exit, UsageError};
-use crate::hosting::runtime;
+use crate::AppContext;
+use crate::approval::{AutoApprover, DenyAllApprover, TerminalApprover, elicitation};
+use crate::cli::ToolsCallArgs;
+use crate::exit::{ExitOutcome, UsageError};
+use crate::external_tools::ExternalTools;
+use crate::host_setup::runtime;
 use crate::json_input;
-use crate::outside::Outside;
-use crate::settings::Settings;
-use crate::terminal::{Answers, Counter};
+use crate::settings::WorkspaceSettings;
+use crate::terminal::{AnswerSource, ElapsedCounter};
 
 /// How to allow what was denied because nobody could be asked.
 const HOW_TO_ALLOW: &str = "run it with `--yes`, or from a terminal to be asked";
 
-pub(super) fn run(app: &App, args: &CallArgs) -> anyhow::Result<Exit> {
+pub(super) fn run(app: &AppContext, args: &ToolsCallArgs) -> anyhow::Result<ExitOutcome> {
     let prepared = match prepare(app, args) {
         Ok(prepared) => prepared,
         Err(error) => return refuse(app, args, error),
@@ -39,18 +40,18 @@ pub(super) fn run(app: &App, args: &CallArgs) -> anyhow::Result<Exit> {
 }
 
 /// A call that only has to be made.
-struct Prepared {
+struct PreparedToolCall {
     host: Arc<ToolHost>,
-    outside: Outside,
-    session: Session,
+    outside: ExternalTools,
+    session: ToolHostSession,
     call: ToolCall,
 }
 
 /// Everything that can be wrong with the command line is found here, before anything is called.
-fn prepare(app: &App, args: &CallArgs) -> anyhow::Result<Prepared> {
+fn prepare(app: &AppContext, args: &ToolsCallArgs) -> anyhow::Result<PreparedToolCall> {
     let workspace = app.config.workspace(&args.workspace)?;
     let settings = app.settings(&workspace, &args.settings)?;
-    let mut limits = Limits::default();
+    let mut limits = HostLimits::default();
     settings.limits(&mut limits);
     args.set_limits(&mut limits);
     let call = ToolCall {
@@ -66,9 +67,9 @@ fn prepare(app: &App, args: &CallArgs) -> anyhow::Result<Prepared> {
     if let Some(warning) = settings.warning() {
         app.terminal.note(&warning);
     }
-    let counter = Counter::new(&app.terminal.err);
+    let counter = ElapsedCounter::new(&app.terminal.err);
     let elicitor = elicitor(app, args, &counter);
-    let reached = Reached { elicitor: elicitor.clone(), counter };
+    let reached = TerminalInteraction { elicitor: elicitor.clone(), counter };
     let host = Arc::new(host(app, args, workspace, &settings, limits, reached)?);
     let outside = app.outside(&host, &settings, elicitor);
     outside.register_known();
@@ -76,67 +77,71 @@ fn prepare(app: &App, args: &CallArgs) -> anyhow::Result<Prepared> {
     let session = host.one_shot().map_err(|error| {
         UsageError(format!("{}; set XDG_STATE_HOME to a folder you can write", error.message))
     })?;
-    Ok(Prepared { host, outside, session, call })
+    Ok(PreparedToolCall { host, outside, session, call })
 }
 
 /// How the person sees and answers what a call has to say.
-struct Reached {
+struct TerminalInteraction {
     elicitor: Option<Arc<dyn Elicitor>>,
-    counter: Counter,
+    counter: ElapsedCounter,
 }
 
 fn host(
-    app: &App,
-    args: &CallArgs,
+    app: &AppContext,
+    args: &ToolsCallArgs,
     workspace: Workspace,
-    settings: &Settings,
-    limits: Limits,
-    reached: Reached,
+    settings: &WorkspaceSettings,
+    limits: HostLimits,
+    reached: TerminalInteraction,
 ) -> anyhow::Result<ToolHost> {
     let policy = app.policy(&workspace, settings, args.mode)?;
     let commands = app.commands(settings, workspace.cwd());
-    let mut config = HostConfig::new(workspace, app.config.state()?);
+    let mut config = ToolHostConfig::new(workspace, app.config.state()?);
     config.limits = limits;
     config.policy = policy;
     config.commands = commands;
     config.approver = Some(approver(app, args));
-    let Reached { elicitor, counter } = reached;
+    let TerminalInteraction { elicitor, counter } = reached;
     config.elicitor = elicitor;
-    config.observer = Some(Arc::new(Watcher { counter, title: Mutex::default() }));
+    config.observer = Some(Arc::new(CounterObserver { counter, title: Mutex::default() }));
     app.host(config, settings)
 }
 
-fn approver(app: &App, args: &CallArgs) -> Arc<dyn Approver> {
+fn approver(app: &AppContext, args: &ToolsCallArgs) -> Arc<dyn Approver> {
     if args.yes {
-        return Arc::new(AlwaysYes { name: "--yes" });
+        return Arc::new(AutoApprover { name: "--yes" });
     }
     match answers(app, args) {
-        Some(answers) => Arc::new(Person { terminal: app.terminal.clone(), answers }),
-        None => Arc::new(Nobody { how_to_allow: how_to_allow(args) }),
+        Some(answers) => Arc::new(TerminalApprover { terminal: app.terminal.clone(), answers }),
+        None => Arc::new(DenyAllApprover { how_to_allow: how_to_allow(args) }),
     }
 }
 
 /// Who answers what a server asks. `--yes` answers no such question: it says nothing of values.
-fn elicitor(app: &App, args: &CallArgs, counter: &Counter) -> Option<Arc<dyn Elicitor>> {
+fn elicitor(
+    app: &AppContext,
+    args: &ToolsCallArgs,
+    counter: &ElapsedCounter,
+) -> Option<Arc<dyn Elicitor>> {
     Some(elicitation::at(&app.terminal, answers(app, args)?, counter.clone()))
 }
 
-fn answers(app: &App, args: &CallArgs) -> Option<Answers> {
+fn answers(app: &AppContext, args: &ToolsCallArgs) -> Option<AnswerSource> {
     match args.takes_stdin() {
         true => app.terminal.answers_beside_stdin(),
         false => app.terminal.answers(),
     }
 }
 
-fn how_to_allow(args: &CallArgs) -> String {
+fn how_to_allow(args: &ToolsCallArgs) -> String {
     match args.takes_stdin() {
         true => format!("{HOW_TO_ALLOW}; stdin is taken by the input"),
         false => HOW_TO_ALLOW.to_owned(),
     }
 }
 
-async fn make(args: &CallArgs, prepared: Prepared) -> Result<Outcome, ToolError> {
-    let Prepared { host, outside, session, call } = prepared;
+async fn make(args: &ToolsCallArgs, prepared: PreparedToolCall) -> Result<CallOutcome, ToolError> {
+    let PreparedToolCall { host, outside, session, call } = prepared;
     let dialect = Dialect::new(args.dialect);
     let cancel = CancellationToken::new();
     signals::cancel_on_interrupt(&cancel);
@@ -153,10 +158,14 @@ async fn make(args: &CallArgs, prepared: Prepared) -> Result<Outcome, ToolError>
 }
 
 /// A wrong command line, told in the form that was asked for.
-fn refuse(app: &App, args: &CallArgs, error: anyhow::Error) -> anyhow::Result<Exit> {
+fn refuse(
+    app: &AppContext,
+    args: &ToolsCallArgs,
+    error: anyhow::Error,
+) -> anyhow::Result<ExitOutcome> {
     let Some(UsageError(message)) = error.downcast_ref::<UsageError>() else { return Err(error) };
     if args.json {
-        let error = ToolError::invalid(Reason::SchemaViolation, message.clone())
+        let error = ToolError::invalid(ErrorReason::SchemaViolation, message.clone())
             .with("usage", true)
             .for_tool(&args.name);
         output::print_error(&app.terminal.out, &error)?;
@@ -165,18 +174,18 @@ fn refuse(app: &App, args: &CallArgs, error: anyhow::Error) -> anyhow::Result<Ex
 }
 
 /// Counts the seconds of a call that takes long.
-struct Watcher {
-    counter: Counter,
+struct CounterObserver {
+    counter: ElapsedCounter,
     title: Mutex<String>,
 }
 
-impl Watcher {
+impl CounterObserver {
     fn title(&self) -> MutexGuard<'_, String> {
         self.title.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Observer for Watcher {
+impl CallEventObserver for CounterObserver {
     fn event(&self, event: &CallEvent) {
         match event {
             CallEvent::Described { title, .. } => self.title().clone_from(title),
@@ -194,18 +203,18 @@ mod tests {
     use clap::Parser;
     use serde_json::Value;
 
-    use crate::App;
+    use crate::AppContext;
     use crate::cli::Cli;
-    use crate::config::Config;
-    use crate::exit::Exit;
+    use crate::environment::EnvironmentConfig;
+    use crate::exit::ExitOutcome;
     use crate::terminal::Terminal;
-    use crate::testing::tools;
+    use crate::test_tools::tools;
 
     /// Runs `zero tools call` with these words; gives the exit code, stdout and stderr.
-    fn call(words: &[&str]) -> (Exit, String, String) {
+    fn call(words: &[&str]) -> (ExitOutcome, String, String) {
         let folder = tempfile::tempdir().unwrap();
-        let app = App {
-            config: Config::for_test(folder.path()),
+        let app = AppContext {
+            config: EnvironmentConfig::for_test(folder.path()),
             terminal: Terminal::for_test(),
             tools: std::sync::Arc::new(std::sync::LazyLock::new(tools)),
         };
@@ -216,29 +225,29 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(words: &[&str], exit: Exit, out: &str, err: &str) {
+    fn check(words: &[&str], exit: ExitOutcome, out: &str, err: &str) {
         assert_eq!(call(words), (exit, out.to_owned(), err.to_owned()), "{words:?}");
     }
 
     #[test]
     fn text_goes_to_stdout_and_errors_to_stderr() {
-        check(&["Echo", r#"{"text":"hi"}"#], Exit::Ok, "hi\n", "");
+        check(&["Echo", r#"{"text":"hi"}"#], ExitOutcome::Ok, "hi\n", "");
         check(
             &["Echo", r#"{"text":1}"#],
-            Exit::Error,
+            ExitOutcome::Error,
             "",
             "error: the input does not fit the schema\n- /text: expected a string, found 1\n",
         );
         check(
             &["Ecko", "{}"],
-            Exit::Error,
+            ExitOutcome::Error,
             "",
             "error: there is no tool `Ecko`; did you mean Echo?\n",
         );
-        check(&["Smash", "{}", "--yes"], Exit::Ok, "smashed\n", "");
+        check(&["Smash", "{}", "--yes"], ExitOutcome::Ok, "smashed\n", "");
         check(
             &["Smash", "{}"],
-            Exit::Denied,
+            ExitOutcome::Denied,
             "",
             "error: Smash: denied, because its risk is medium and nobody can be asked here; to allow it, run it with `--yes`, or from a terminal to be asked, or allow it by a rule in settings\n",
         );
@@ -248,15 +257,15 @@ mod tests {
     fn json_is_one_object_on_every_way_out() {
         check(
             &["Echo", r#"{"text":"hi"}"#, "--json"],
-            Exit::Ok,
+            ExitOutcome::Ok,
             "{\"ok\":true,\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"hi\"}],\"display\":{\"type\":\"markdown\",\"text\":\"hi\"},\"structured\":{\"text\":\"hi\"},\"locations\":[]}}\n",
             "",
         );
         for (words, exit, error_type, reason) in [
-            (["Echo", "{}", "--json"], Exit::Error, "invalid_input", "schema_violation"),
-            (["Nope", "{}", "--json"], Exit::Error, "not_found", "unknown_tool"),
-            (["Smash", "{}", "--json"], Exit::Denied, "permission_denied", "no_approver"),
-            (["Echo", "{", "--json"], Exit::Usage, "invalid_input", "schema_violation"),
+            (["Echo", "{}", "--json"], ExitOutcome::Error, "invalid_input", "schema_violation"),
+            (["Nope", "{}", "--json"], ExitOutcome::Error, "not_found", "unknown_tool"),
+            (["Smash", "{}", "--json"], ExitOutcome::Denied, "permission_denied", "no_approver"),
+            (["Echo", "{", "--json"], ExitOutcome::Usage, "invalid_input", "schema_violation"),
         ] {
             let (ended, out, _) = call(&words);
             let answer: Value = serde_json::from_str(&out).unwrap();
@@ -273,14 +282,14 @@ mod tests {
     #[test]
     fn a_workspace_must_exist() {
         let (exit, _, err) = call(&["Echo", r#"{"text":"hi"}"#, "--workspace", "nowhere"]);
-        assert_eq!(exit, Exit::Usage);
+        assert_eq!(exit, ExitOutcome::Usage);
         assert!(err.contains("does not exist; create it or name another"), "{err}");
     }
 
     #[test]
     fn limits_and_timeouts_reach_the_call() {
         let (exit, _, err) = call(&["Sleep", "{}", "--timeout", "50ms"]);
-        assert_eq!(exit, Exit::Error, "{err}");
+        assert_eq!(exit, ExitOutcome::Error, "{err}");
         assert!(
             call(&["Sleep", "{}", "--limit", "file-timeout=50ms", "--json"])
                 .1

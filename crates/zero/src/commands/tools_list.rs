@@ -3,42 +3,42 @@
 pub(super) mod formats;
 
 use anstyle::Style;
-use zero_runtime::dialect::Offered;
+use zero_runtime::dialect::DialectTool;
 
-use crate::App;
+use crate::AppContext;
 use crate::approval::risk_style;
-use crate::cli::{ListArgs, ListFormat};
-use crate::exit::Exit;
-use crate::terminal::{Cell, STRONG, Stream, Table};
+use crate::cli::{ToolsListArgs, ToolsListFormat};
+use crate::exit::ExitOutcome;
+use crate::terminal::{STRONG, TableCell, TerminalStream, TextTable};
 
-pub(super) fn run(app: &App, args: &ListArgs) -> anyhow::Result<Exit> {
+pub(super) fn run(app: &AppContext, args: &ToolsListArgs) -> anyhow::Result<ExitOutcome> {
     let tools = app.offered(args.dialect, None)?;
     let out = &app.terminal.out;
-    match if args.json { ListFormat::Json } else { args.format } {
-        ListFormat::Table => out.write(&table(&tools, out))?,
-        ListFormat::Json => {
+    match if args.json { ToolsListFormat::Json } else { args.format } {
+        ToolsListFormat::Table => out.write(&table(&tools, out))?,
+        ToolsListFormat::Json => {
             let workspace = app.config.workspace(&[]).ok();
-            let full = |tool: &Offered| formats::full(tool, workspace.as_ref());
+            let full = |tool: &DialectTool| formats::full(tool, workspace.as_ref());
             out.write_pretty(&tools.iter().map(full).collect::<Vec<_>>())?
         }
-        ListFormat::Openai => out.write_pretty(&formats::openai(&tools))?,
-        ListFormat::Anthropic => out.write_pretty(&formats::anthropic(&tools))?,
-        ListFormat::Gemini => out.write_pretty(&formats::gemini(&tools))?,
-        ListFormat::Mcp => out.write_pretty(&formats::mcp(&tools))?,
+        ToolsListFormat::Openai => out.write_pretty(&formats::openai(&tools))?,
+        ToolsListFormat::Anthropic => out.write_pretty(&formats::anthropic(&tools))?,
+        ToolsListFormat::Gemini => out.write_pretty(&formats::gemini(&tools))?,
+        ToolsListFormat::Mcp => out.write_pretty(&formats::mcp(&tools))?,
     }
-    Ok(Exit::Ok)
+    Ok(ExitOutcome::Ok)
 }
 
-fn table(tools: &[Offered], out: &Stream) -> String {
-    let mut table = Table::new(["NAME", "CATEGORY", "RISK", "KIND", "DESCRIPTION"]);
+fn table(tools: &[DialectTool], out: &TerminalStream) -> String {
+    let mut table = TextTable::new(["NAME", "CATEGORY", "RISK", "KIND", "DESCRIPTION"]);
     for tool in tools {
         let spec = tool.registered.tool.spec();
         table.row([
-            Cell::styled(&tool.name, STRONG),
+            TableCell::styled(&tool.name, STRONG),
             spec.category.word().into(),
-            Cell::styled(spec.risk.word(), risk_style(spec.risk)),
+            TableCell::styled(spec.risk.word(), risk_style(spec.risk)),
             spec.kind.word().into(),
-            Cell::styled(first_sentence(&tool.description), Style::new()),
+            TableCell::styled(first_sentence(&tool.description), Style::new()),
         ]);
     }
     table.render(out)

@@ -2,14 +2,14 @@
 
 use std::fmt::Write as _;
 
-use zero_tools::discovered::Refreshed;
+use zero_tools::tool_discovery::DiscoveryReport;
 
-use crate::App;
-use crate::cli::RefreshArgs;
-use crate::exit::{Exit, UsageError};
-use crate::hosting::runtime;
+use crate::AppContext;
+use crate::cli::ToolsRefreshArgs;
+use crate::exit::{ExitOutcome, UsageError};
+use crate::host_setup::runtime;
 
-pub(super) fn run(app: &App, args: &RefreshArgs) -> anyhow::Result<Exit> {
+pub(super) fn run(app: &AppContext, args: &ToolsRefreshArgs) -> anyhow::Result<ExitOutcome> {
     let folder = args.workspace.as_slice();
     let workspace = app.config.workspace(folder)?;
     let settings = app.settings(&workspace, &[])?;
@@ -33,10 +33,10 @@ pub(super) fn run(app: &App, args: &RefreshArgs) -> anyhow::Result<Exit> {
     for note in &refreshed.notes {
         app.terminal.note(note);
     }
-    Ok(Exit::Ok)
+    Ok(ExitOutcome::Ok)
 }
 
-fn told(refreshed: &Refreshed) -> String {
+fn told(refreshed: &DiscoveryReport) -> String {
     let mut text = String::new();
     let news =
         [("new", &refreshed.added), ("changed", &refreshed.changed), ("gone", &refreshed.removed)];

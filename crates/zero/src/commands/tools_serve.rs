@@ -4,18 +4,18 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use tokio_util::sync::CancellationToken;
-use zero_acp::{Permissions, ToolsConfig, serve_tools};
+use zero_acp::{ToolServerApproval, ToolServerConfig, serve_tools};
 use zero_runtime::stdio::stdio_over;
 use zero_sandbox::stdio_guard;
 
-use crate::App;
+use crate::AppContext;
 use crate::cli::ToolsServeArgs;
 use crate::commands::tools_call::signals;
-use crate::editor_bench::EditorBench;
-use crate::exit::Exit;
-use crate::hosting::busy_runtime;
+use crate::editor_tool_hosts::EditorToolHostFactory;
+use crate::exit::ExitOutcome;
+use crate::host_setup::busy_runtime;
 
-pub(super) fn run(app: &App, args: &ToolsServeArgs) -> anyhow::Result<Exit> {
+pub(super) fn run(app: &AppContext, args: &ToolsServeArgs) -> anyhow::Result<ExitOutcome> {
     // What is wrong with the command line or the settings is better told now than with every call.
     let workspace = app.config.workspace(&args.workspace)?;
     let settings = app.settings(&workspace, &args.settings)?;
@@ -24,12 +24,12 @@ pub(super) fn run(app: &App, args: &ToolsServeArgs) -> anyhow::Result<Exit> {
     }
     let mut folders = workspace.roots().map(Into::into);
     let cwd = folders.next().unwrap_or_else(|| workspace.cwd().to_owned());
-    let config = ToolsConfig {
-        bench: Arc::new(EditorBench::new(app.clone(), args.settings.clone())),
+    let config = ToolServerConfig {
+        bench: Arc::new(EditorToolHostFactory::new(app.clone(), args.settings.clone())),
         cwd,
         additional: folders.collect(),
         dialect: args.dialect,
-        permissions: if args.yes { Permissions::Yes } else { Permissions::Ask },
+        permissions: if args.yes { ToolServerApproval::Yes } else { ToolServerApproval::Ask },
     };
     let output = stdio_guard::take_stdout().context("could not keep stdout for the caller")?;
     let runtime = busy_runtime()?;
@@ -42,5 +42,5 @@ pub(super) fn run(app: &App, args: &ToolsServeArgs) -> anyhow::Result<Exit> {
     });
     // A read of stdin that nobody waits for must not hold up the end.
     runtime.shutdown_background();
-    served.map(|()| Exit::Ok)
+    served.map(|()| ExitOutcome::Ok)
 }

@@ -1,24 +1,24 @@
 //! `zero tools show`: everything about one tool, with a call to try.
 
-mod facts;
 #[cfg(test)]
-mod reference;
+mod reference_page;
+mod tool_facts;
 
 use std::fmt::Write as _;
 
 use serde_json::json;
 use zero_runtime::DialectName;
-use zero_runtime::nearest::nearest;
+use zero_runtime::name_suggestions::nearest;
 
-use self::facts::Facts;
+use self::tool_facts::ToolFacts;
 use super::tools_list::formats;
-use crate::App;
+use crate::AppContext;
 use crate::approval::risk_style;
-use crate::cli::ShowArgs;
-use crate::exit::{Exit, UsageError};
-use crate::terminal::{Cell, FAINT, STRONG, Stream, Table, escape_line};
+use crate::cli::ToolsShowArgs;
+use crate::exit::{ExitOutcome, UsageError};
+use crate::terminal::{FAINT, STRONG, TableCell, TerminalStream, TextTable, escape_line};
 
-pub(super) fn run(app: &App, args: &ShowArgs) -> anyhow::Result<Exit> {
+pub(super) fn run(app: &AppContext, args: &ToolsShowArgs) -> anyhow::Result<ExitOutcome> {
     let registry = app.registry(Some(&args.name))?;
     let looked_at: &[DialectName] = match &args.dialect {
         Some(dialect) => std::slice::from_ref(dialect),
@@ -38,7 +38,7 @@ pub(super) fn run(app: &App, args: &ShowArgs) -> anyhow::Result<Exit> {
     // Tools from elsewhere have one name everywhere.
     let also = found.filter(|_| dialect != DialectName::Canonical).map(|(dialect, _)| dialect);
     let also: Vec<DialectName> = also.collect();
-    let facts = Facts::of(app, &registry, dialect, tool);
+    let facts = ToolFacts::of(app, &registry, dialect, tool);
     let out = &app.terminal.out;
     if args.json {
         out.write_pretty(&in_full(&facts))?;
@@ -51,10 +51,10 @@ pub(super) fn run(app: &App, args: &ShowArgs) -> anyhow::Result<Exit> {
                 .note(&format!("`{name}` is also a name elsewhere; see {}", also.join(", ")));
         }
     }
-    Ok(Exit::Ok)
+    Ok(ExitOutcome::Ok)
 }
 
-fn unknown(args: &ShowArgs, mut names: Vec<&str>) -> UsageError {
+fn unknown(args: &ToolsShowArgs, mut names: Vec<&str>) -> UsageError {
     let mut seen = std::collections::BTreeSet::new();
     names.retain(|name| seen.insert(*name));
     let near = nearest(&args.name, names.iter().copied(), 3);
@@ -71,7 +71,7 @@ fn unknown(args: &ShowArgs, mut names: Vec<&str>) -> UsageError {
     UsageError(format!("there is no tool `{name}` in {place}; {hint}"))
 }
 
-fn in_full(facts: &Facts<'_>) -> serde_json::Value {
+fn in_full(facts: &ToolFacts<'_>) -> serde_json::Value {
     let mut full = formats::full(facts.tool, facts.workspace.as_ref());
     if let Some(fields) = full.as_object_mut() {
         let names = facts.names.iter().map(|its| {
@@ -100,14 +100,14 @@ fn in_full(facts: &Facts<'_>) -> serde_json::Value {
     full
 }
 
-fn page(out: &Stream, facts: &Facts<'_>) -> String {
+fn page(out: &TerminalStream, facts: &ToolFacts<'_>) -> String {
     let tool = facts.tool;
     let spec = tool.registered.tool.spec();
     let mut text = format!("{} - {}\n\n", out.paint(STRONG, &tool.name), spec.display_name);
     let _ = writeln!(text, "{}\n", out.foreign(tool.description.trim()));
     let _ = writeln!(text, "{}", out.paint(STRONG, "Parameters"));
     text.push_str(&fields(&tool.input_schema, "REQUIRED").render(out));
-    if !facts::fields(&spec.output_schema).is_empty() {
+    if !tool_facts::fields(&spec.output_schema).is_empty() {
         let _ = writeln!(text, "\n{}", out.paint(STRONG, "Result"));
         text.push_str(&fields(&spec.output_schema, "ALWAYS").render(out));
     }
@@ -153,8 +153,8 @@ fn page(out: &Stream, facts: &Facts<'_>) -> String {
 }
 
 /// What a tool is called in each dialect, with its fields there.
-fn names(facts: &Facts<'_>) -> Table {
-    let mut table = Table::new(["DIALECT", "NAME", "FIELDS"]);
+fn names(facts: &ToolFacts<'_>) -> TextTable {
+    let mut table = TextTable::new(["DIALECT", "NAME", "FIELDS"]);
     for its in &facts.names {
         let fields = its.fields.iter().map(|(name, required)| match required {
             true => format!("{name} (required)"),
@@ -171,11 +171,11 @@ fn names(facts: &Facts<'_>) -> Table {
 }
 
 /// The fields of an input or a result.
-fn fields(schema: &serde_json::Value, required: &'static str) -> Table {
-    let mut table = Table::new(["NAME", "TYPE", required, "DESCRIPTION"]);
-    for field in facts::fields(schema) {
+fn fields(schema: &serde_json::Value, required: &'static str) -> TextTable {
+    let mut table = TextTable::new(["NAME", "TYPE", required, "DESCRIPTION"]);
+    for field in tool_facts::fields(schema) {
         table.row([
-            Cell::from(format!("{}{}", "  ".repeat(field.depth), field.name)),
+            TableCell::from(format!("{}{}", "  ".repeat(field.depth), field.name)),
             field.type_name.into(),
             if field.required { "yes" } else { "no" }.into(),
             field.description.into(),
@@ -189,17 +189,17 @@ mod tests {
     use std::sync::{Arc, LazyLock};
 
     use clap::Parser;
-    use zero_core::Category;
+    use zero_core::ToolCategory;
     use zero_runtime::Dialect;
 
     use super::*;
     use crate::cli::Cli;
-    use crate::config::Config;
+    use crate::environment::EnvironmentConfig;
     use crate::terminal::Terminal;
 
-    fn app(folder: &std::path::Path) -> App {
-        App {
-            config: Config::for_test(folder),
+    fn app(folder: &std::path::Path) -> AppContext {
+        AppContext {
+            config: EnvironmentConfig::for_test(folder),
             terminal: Terminal::for_test(),
             tools: Arc::new(LazyLock::new(zero_tools::builtin)),
         }
@@ -207,7 +207,7 @@ mod tests {
 
     /// What `zero` says to a command line, with the real tools, in a folder with the examples' files.
     #[expect(clippy::disallowed_methods, reason = "the test puts its files there")]
-    fn run(words: &[String]) -> (Exit, String) {
+    fn run(words: &[String]) -> (ExitOutcome, String) {
         let folder = tempfile::tempdir().unwrap();
         for (name, text) in zero_tools::examples::FILES {
             std::fs::write(folder.path().join(name), text).unwrap();
@@ -219,7 +219,7 @@ mod tests {
         (exit, app.terminal.out.written() + &app.terminal.err.written())
     }
 
-    fn show(words: &[&str]) -> (Exit, String) {
+    fn show(words: &[&str]) -> (ExitOutcome, String) {
         let words = ["zero", "tools", "show"].iter().chain(words).map(|word| (*word).to_owned());
         run(&words.collect::<Vec<_>>())
     }
@@ -233,7 +233,7 @@ mod tests {
         let registry = app.registry(None).unwrap();
         for dialect in DialectName::ALL {
             for tool in app.in_dialect(&registry, dialect) {
-                let facts = Facts::of(&app, &registry, dialect, &tool);
+                let facts = ToolFacts::of(&app, &registry, dialect, &tool);
                 let shown = facts.example().unwrap_or_else(|| panic!("no {}", tool.name));
                 let (line, said) = (shown.command, shown.said.unwrap());
                 let end = format!("\n{line}\n\nIt answers\n{said}\n");
@@ -243,7 +243,7 @@ mod tests {
                 let words = before.split(' ').chain([input]).chain(after.split_whitespace());
                 let words: Vec<String> = words.chain(["--yes"]).map(str::to_owned).collect();
                 // Nothing is reached from here: that it is a call is all that can be tried.
-                if tool.registered.tool.spec().category == Category::Network {
+                if tool.registered.tool.spec().category == ToolCategory::Network {
                     Cli::try_parse_from(&words).unwrap();
                     let input = serde_json::from_str(input).unwrap();
                     let canonical =
@@ -262,7 +262,7 @@ mod tests {
                     assert!(of || !said.contains(needed), "{line}\n{said}");
                 }
                 let lacks = is("bashoutput") || is("bashkill") || is("lsp") || is("question");
-                assert_eq!(exit == Exit::Ok, !lacks, "{line}\n{said}");
+                assert_eq!(exit == ExitOutcome::Ok, !lacks, "{line}\n{said}");
             }
         }
     }
@@ -291,14 +291,14 @@ mod tests {
             (&["LSP"], "printf '%s\\n' 'int price(int count) { return 3 * count; }' 'int main"),
         ] {
             let (exit, said) = show(words);
-            assert!(exit == Exit::Ok && said.contains(expected), "{words:?}\n{said}");
+            assert!(exit == ExitOutcome::Ok && said.contains(expected), "{words:?}\n{said}");
         }
         for (words, expected) in [
             (&["Raed"][..], "there is no tool `Raed` in any dialect; did you mean Read"),
             (&["Read", "--dialect", "acp"], "there is no tool `Read` in dialect `acp`"),
         ] {
             let (exit, said) = show(words);
-            assert!(exit == Exit::Usage && said.contains(expected), "{words:?}\n{said}");
+            assert!(exit == ExitOutcome::Usage && said.contains(expected), "{words:?}\n{said}");
         }
     }
 

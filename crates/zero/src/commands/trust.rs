@@ -7,20 +7,22 @@ use serde_json::{Map, Value, json};
 use zero_runtime::HookFile;
 use zero_sandbox::{StateDir, Workspace};
 
-use crate::App;
+use crate::AppContext;
 use crate::cli::TrustArgs;
-use crate::exit::{Exit, UsageError};
+use crate::exit::{ExitOutcome, UsageError};
 use crate::settings::mcp_servers::COMMAND_ALIAS;
-use crate::settings::{Entry, LayerKind, Settings};
-use crate::terminal::{FAINT, GOOD, NOTABLE, STRONG, Stream, Table, escape_line, short_time};
-use crate::trust::{Standing, TrustStore};
+use crate::settings::{SettingsEntry, SettingsLayerKind, WorkspaceSettings};
+use crate::terminal::{
+    FAINT, GOOD, NOTABLE, STRONG, TerminalStream, TextTable, escape_line, short_time,
+};
+use crate::trust::{TrustState, TrustStore};
 
 /// What trust lets happen whatever the settings say.
 const WHAT_RUNS: &str = "Where a folder is trusted, language servers start for its files. They may run what they find there,
 such as build scripts and plugins; they change nothing and reach nobody.
 ";
 
-pub(super) fn run(app: &App, args: &TrustArgs) -> anyhow::Result<Exit> {
+pub(super) fn run(app: &AppContext, args: &TrustArgs) -> anyhow::Result<ExitOutcome> {
     let state = app.config.state()?;
     if args.list {
         return list(app, args, &state);
@@ -31,10 +33,10 @@ pub(super) fn run(app: &App, args: &TrustArgs) -> anyhow::Result<Exit> {
     let workspace = app.config.workspace(args.dir.as_slice())?;
     let folder = utf8(workspace.cwd())?;
     let store = TrustStore::load(&state)?;
-    let seen = Settings::gated(&app.config, workspace.cwd())?;
+    let seen = WorkspaceSettings::gated(&app.config, workspace.cwd())?;
     let standing = store.standing(workspace.cwd(), &seen);
     let own = own_servers(app, &workspace)?;
-    let look = Look { app, folder, standing, seen, own };
+    let look = TrustReview { app, folder, standing, seen, own };
     if args.json {
         return look.tell_json(args, &state, &workspace);
     }
@@ -42,28 +44,28 @@ pub(super) fn run(app: &App, args: &TrustArgs) -> anyhow::Result<Exit> {
 }
 
 /// What was found in a folder.
-struct Look<'a> {
-    app: &'a App,
+struct TrustReview<'a> {
+    app: &'a AppContext,
     folder: &'a str,
-    seen: Vec<Entry>,
-    standing: Standing,
+    seen: Vec<SettingsEntry>,
+    standing: TrustState,
     /// The keys of MCP servers that the person has in their own settings.
     own: Vec<String>,
 }
 
-fn own_servers(app: &App, workspace: &Workspace) -> anyhow::Result<Vec<String>> {
+fn own_servers(app: &AppContext, workspace: &Workspace) -> anyhow::Result<Vec<String>> {
     let settings = app.settings(workspace, &[])?;
-    let own = settings.entries().iter().filter(|entry| entry.layer == LayerKind::User);
+    let own = settings.entries().iter().filter(|entry| entry.layer == SettingsLayerKind::User);
     let keys = own.map(|entry| entry.key.clone());
     Ok(keys.filter(|key| key.starts_with("mcpServers.")).collect())
 }
 
-impl Look<'_> {
-    fn decide(&self, args: &TrustArgs, state: &StateDir) -> anyhow::Result<Exit> {
+impl TrustReview<'_> {
+    fn decide(&self, args: &TrustArgs, state: &StateDir) -> anyhow::Result<ExitOutcome> {
         let terminal = &self.app.terminal;
-        if let Standing::Trusted { .. } = self.standing {
+        if let TrustState::Trusted { .. } = self.standing {
             terminal.out.write(&self.shown(&terminal.out))?;
-            return Ok(Exit::Ok);
+            return Ok(ExitOutcome::Ok);
         }
         if args.yes {
             terminal.out.write(&self.shown(&terminal.out))?;
@@ -72,7 +74,7 @@ impl Look<'_> {
         let Some(answers) = terminal.answers() else {
             terminal.out.write(&self.shown(&terminal.out))?;
             terminal.error("nobody can be asked here; read the list, then run it with `--yes`");
-            return Ok(Exit::Denied);
+            return Ok(ExitOutcome::Denied);
         };
         // Where the question is, the list is: a person must not say yes to what went elsewhere.
         terminal.err.write(&self.shown(&terminal.err))?;
@@ -80,15 +82,15 @@ impl Look<'_> {
             return self.trust(state);
         }
         terminal.out.write("not trusted; nothing changed\n")?;
-        Ok(Exit::Denied)
+        Ok(ExitOutcome::Denied)
     }
 
     /// Trusts what was shown. If the files changed since, that is not what was trusted.
-    fn trust(&self, state: &StateDir) -> anyhow::Result<Exit> {
+    fn trust(&self, state: &StateDir) -> anyhow::Result<ExitOutcome> {
         TrustStore::trust(state, self.folder, &self.seen)?;
         let out = &self.app.terminal.out;
         out.write(&format!("{} {}\n", out.paint(GOOD, "trusted"), escape_line(self.folder)))?;
-        Ok(Exit::Ok)
+        Ok(ExitOutcome::Ok)
     }
 
     fn tell_json(
@@ -96,44 +98,44 @@ impl Look<'_> {
         args: &TrustArgs,
         state: &StateDir,
         workspace: &Workspace,
-    ) -> anyhow::Result<Exit> {
-        if args.yes && !matches!(self.standing, Standing::Trusted { .. }) {
+    ) -> anyhow::Result<ExitOutcome> {
+        if args.yes && !matches!(self.standing, TrustState::Trusted { .. }) {
             TrustStore::trust(state, self.folder, &self.seen)?;
             self.standing = TrustStore::load(state)?.standing(workspace.cwd(), &self.seen);
         }
         let (word, since) = match &self.standing {
-            Standing::Trusted { since } => ("trusted", Some(since)),
-            Standing::Never => ("untrusted", None),
-            Standing::Changed { since, .. } => ("changed", Some(since)),
+            TrustState::Trusted { since } => ("trusted", Some(since)),
+            TrustState::Never => ("untrusted", None),
+            TrustState::Changed { since, .. } => ("changed", Some(since)),
         };
-        let place = |entry: &Entry| json!({"key": entry.key, "value": entry.value, "source": entry.file, "line": entry.line, "layer": entry.layer});
+        let place = |entry: &SettingsEntry| json!({"key": entry.key, "value": entry.value, "source": entry.file, "line": entry.line, "layer": entry.layer});
         let entries: Vec<Value> = self.seen.iter().map(place).collect();
         let mut answer = json!({"folder": self.folder, "standing": word, "entries": entries});
         if let Some(since) = since {
             answer["since"] = json!(since);
         }
-        if let Standing::Changed { new, gone, .. } = &self.standing {
+        if let TrustState::Changed { new, gone, .. } = &self.standing {
             answer["new"] = new.iter().map(place).collect();
             answer["gone"] = json!(gone);
         }
         self.app.terminal.out.write_pretty(&answer)?;
-        let is_as_it_was = matches!(self.standing, Standing::Trusted { .. });
-        Ok(if is_as_it_was { Exit::Ok } else { Exit::Denied })
+        let is_as_it_was = matches!(self.standing, TrustState::Trusted { .. });
+        Ok(if is_as_it_was { ExitOutcome::Ok } else { ExitOutcome::Denied })
     }
 
     /// Everything that counts by trust, each on a line of its own that is never cut: what does not
     /// fit in the window is what somebody would hide there.
-    fn shown(&self, stream: &Stream) -> String {
+    fn shown(&self, stream: &TerminalStream) -> String {
         let folder = escape_line(self.folder);
         let mut text = match &self.standing {
-            Standing::Trusted { since } => {
+            TrustState::Trusted { since } => {
                 let end = if self.seen.is_empty() { "" } else { ":" };
                 format!("{folder} is trusted since {}{end}\n", short_time(*since))
             }
-            Standing::Changed { since, new, gone, .. } => {
+            TrustState::Changed { since, new, gone, .. } => {
                 format!("{folder} {}\n", changed(&short_time(*since), new.len(), *gone))
             }
-            Standing::Never => {
+            TrustState::Never => {
                 let asked = match self.seen.is_empty() {
                     true => " nothing that needs trust",
                     false => ":",
@@ -146,7 +148,7 @@ impl Look<'_> {
         };
         for entry in &self.seen {
             let is_new =
-                matches!(&self.standing, Standing::Changed { new, .. } if new.contains(entry));
+                matches!(&self.standing, TrustState::Changed { new, .. } if new.contains(entry));
             let mark = if is_new { stream.paint(NOTABLE, "+ ") } else { "  ".into() };
             let instead = match self.own.contains(&entry.key) {
                 true => ", in place of yours",
@@ -173,7 +175,7 @@ fn changed(since: &str, new: usize, gone: usize) -> String {
 }
 
 /// An entry in words a person can judge: what kind it is and what it would do.
-fn told(entry: &Entry) -> String {
+fn told(entry: &SettingsEntry) -> String {
     let (section, name) = entry.key.split_once('.').unwrap_or((&entry.key, ""));
     let kind = match (section, name) {
         ("permissions", "allow") => "allow without asking:".to_owned(),
@@ -288,7 +290,7 @@ fn word(value: &Value) -> String {
     }
 }
 
-fn list(app: &App, args: &TrustArgs, state: &StateDir) -> anyhow::Result<Exit> {
+fn list(app: &AppContext, args: &TrustArgs, state: &StateDir) -> anyhow::Result<ExitOutcome> {
     let store = TrustStore::load(state)?;
     let out = &app.terminal.out;
     if args.json {
@@ -297,9 +299,9 @@ fn list(app: &App, args: &TrustArgs, state: &StateDir) -> anyhow::Result<Exit> {
             .map(|(folder, trusted)| json!({"folder": folder, "since": trusted.since}))
             .collect();
         out.write_pretty(&folders)?;
-        return Ok(Exit::Ok);
+        return Ok(ExitOutcome::Ok);
     }
-    let mut table = Table::new(["SINCE", "FOLDER"]);
+    let mut table = TextTable::new(["SINCE", "FOLDER"]);
     let mut count = 0;
     for (folder, trusted) in store.folders() {
         table.row([short_time(trusted.since).into(), folder.into()]);
@@ -309,10 +311,10 @@ fn list(app: &App, args: &TrustArgs, state: &StateDir) -> anyhow::Result<Exit> {
         0 => app.terminal.note("no folder is trusted"),
         _ => out.write(&table.render(out))?,
     }
-    Ok(Exit::Ok)
+    Ok(ExitOutcome::Ok)
 }
 
-fn revoke(app: &App, args: &TrustArgs, state: &StateDir) -> anyhow::Result<Exit> {
+fn revoke(app: &AppContext, args: &TrustArgs, state: &StateDir) -> anyhow::Result<ExitOutcome> {
     let cwd = app.config.cwd()?;
     let written = args.dir.as_ref().map_or_else(|| cwd.to_owned(), |dir| cwd.join(dir));
     let written = zero_policy::path::lexical(&written);
@@ -327,15 +329,15 @@ fn revoke(app: &App, args: &TrustArgs, state: &StateDir) -> anyhow::Result<Exit>
     }
     if args.json {
         app.terminal.out.write_line(&json!({"folder": folder, "revoked": was_trusted}))?;
-        return Ok(if was_trusted { Exit::Ok } else { Exit::Error });
+        return Ok(if was_trusted { ExitOutcome::Ok } else { ExitOutcome::Error });
     }
     let folder = escape_line(folder);
     if was_trusted {
         app.terminal.out.write(&format!("{folder} is trusted no more\n"))?;
-        return Ok(Exit::Ok);
+        return Ok(ExitOutcome::Ok);
     }
     app.terminal.error(&format!("{folder} was not trusted; `zero trust --list` shows what is"));
-    Ok(Exit::Error)
+    Ok(ExitOutcome::Error)
 }
 
 fn utf8(folder: &Path) -> Result<&str, UsageError> {

@@ -1,27 +1,28 @@
 //! `zero undo`: takes back what a tool did to a file.
 
-mod trace;
+mod undo_record;
 
 use std::path::Path;
 
 use serde_json::json;
-use zero_core::{ErrorType, Reason, ToolError};
-use zero_sandbox::journal::Conflicts;
-use zero_sandbox::{Entry, EntryState, Journal, LastLink, StateDir, Workspace};
+use zero_core::{ErrorReason, ErrorType, ToolError};
+use zero_sandbox::journal::UndoConflictPolicy;
+use zero_sandbox::{ChangeState, FinalLinkMode, Journal, JournalEntry, StateDir, Workspace};
 
-use self::trace::Trace;
-use crate::App;
+use self::undo_record::UndoRecord;
+use crate::AppContext;
 use crate::cli::UndoArgs;
-use crate::exit::Exit;
+use crate::exit::ExitOutcome;
 use crate::terminal::{
-    Cell, Counter, FAINT, GOOD, NOTABLE, STRONG, Stream, Table, escape_line, short_time,
+    ElapsedCounter, FAINT, GOOD, NOTABLE, STRONG, TableCell, TerminalStream, TextTable,
+    escape_line, short_time,
 };
 
-pub(super) fn run(app: &App, args: &UndoArgs) -> anyhow::Result<Exit> {
+pub(super) fn run(app: &AppContext, args: &UndoArgs) -> anyhow::Result<ExitOutcome> {
     let (workspace, state) =
         (app.config.workspace(args.workspace.as_slice())?, app.config.state()?);
     let journal = Journal::new(&state, workspace.clone(), args.limits().file_bytes_max);
-    let undo = Undo { app, args, workspace, state, journal };
+    let undo = UndoOperation { app, args, workspace, state, journal };
     if args.list {
         return undo.list();
     }
@@ -34,49 +35,49 @@ pub(super) fn run(app: &App, args: &UndoArgs) -> anyhow::Result<Exit> {
             } else {
                 out.write(&format!("{}\n", told(&entry)))?;
             }
-            Ok(Exit::Ok)
+            Ok(ExitOutcome::Ok)
         }
         Err(error) => refused(app, args, &error.for_tool("undo")),
     }
 }
 
 /// What an undo works with.
-struct Undo<'a> {
-    app: &'a App,
+struct UndoOperation<'a> {
+    app: &'a AppContext,
     args: &'a UndoArgs,
     workspace: Workspace,
     state: StateDir,
     journal: Journal,
 }
 
-impl Undo<'_> {
+impl UndoOperation<'_> {
     /// Takes back the change that is meant, and leaves a trace of it.
-    fn take_back(&self) -> Result<Entry, ToolError> {
+    fn take_back(&self) -> Result<JournalEntry, ToolError> {
         self.journal.recover()?;
         let entry = match self.args.id {
             Some(id) => self.journal.entry(id)?,
             None => self.newest()?,
         };
-        let mut trace = Trace::begin(&self.state, &self.workspace, &entry)?;
+        let mut trace = UndoRecord::begin(&self.state, &self.workspace, &entry)?;
         let outcome = self.restore(&entry, &mut trace);
         trace.end(outcome.as_ref().err());
         outcome.map(|()| entry)
     }
 
-    fn restore(&self, entry: &Entry, trace: &mut Trace) -> Result<(), ToolError> {
+    fn restore(&self, entry: &JournalEntry, trace: &mut UndoRecord) -> Result<(), ToolError> {
         let undo = |conflicts| self.journal.undo(entry.id, conflicts).map(drop).map_err(with_hint);
-        let changed_since = entry.state == EntryState::ChangedSince;
+        let changed_since = entry.state == ChangeState::ChangedSince;
         if self.args.yes {
             if changed_since {
                 trace.answered("--yes", true);
             }
-            return undo(Conflicts::Overwrite);
+            return undo(UndoConflictPolicy::Overwrite);
         }
-        match undo(Conflicts::Refuse) {
+        match undo(UndoConflictPolicy::Refuse) {
             Err(error) if changed_since && is_conflict(&error) => {
                 let gone = self.is_gone(entry);
                 match self.agreed(entry, gone, trace) {
-                    true => undo(Conflicts::Overwrite),
+                    true => undo(UndoConflictPolicy::Overwrite),
                     false if gone => Err(deleted_since(entry)),
                     false => Err(error),
                 }
@@ -86,7 +87,7 @@ impl Undo<'_> {
     }
 
     /// Whether the person, if there is one, wants what was changed since overwritten.
-    fn agreed(&self, entry: &Entry, gone: bool, trace: &mut Trace) -> bool {
+    fn agreed(&self, entry: &JournalEntry, gone: bool, trace: &mut UndoRecord) -> bool {
         let Some(answers) = self.app.terminal.answers() else { return false };
         let happened = if gone { "deleted" } else { "changed again" };
         let question = format!(
@@ -101,13 +102,13 @@ impl Undo<'_> {
 
     /// The newest change. When it is not in force any more, that is said: taking back another one
     /// instead would restore a file nobody thought of.
-    fn newest(&self) -> Result<Entry, ToolError> {
+    fn newest(&self) -> Result<JournalEntry, ToolError> {
         let mut changes = self
             .entries()?
             .into_iter()
-            .filter(|entry| entry.undoes.is_none() && entry.state != EntryState::Undone);
+            .filter(|entry| entry.undoes.is_none() && entry.state != ChangeState::Undone);
         let newest = changes.next().ok_or_else(|| self.nothing())?;
-        if newest.state != EntryState::NotApplied {
+        if newest.state != ChangeState::NotApplied {
             return Ok(newest);
         }
         let now = match newest.action {
@@ -118,15 +119,15 @@ impl Undo<'_> {
         let (id, tool, path) = (newest.id, &newest.tool, &newest.path);
         let mut message =
             format!("the newest change, {id} ({tool} `{path}`), is not in force any more: {now}");
-        if let Some(before) = changes.find(|entry| entry.state != EntryState::NotApplied) {
+        if let Some(before) = changes.find(|entry| entry.state != ChangeState::NotApplied) {
             message += &format!("; `zero undo {}` takes back the one before", before.id);
         }
-        Err(ToolError::not_found(Reason::NoChange, message).with("id", id))
+        Err(ToolError::not_found(ErrorReason::NoChange, message).with("id", id))
     }
 
     /// Whether nothing stands at the place of a change.
-    fn is_gone(&self, entry: &Entry) -> bool {
-        let target = self.workspace.locate(&entry.path, LastLink::Keep);
+    fn is_gone(&self, entry: &JournalEntry) -> bool {
+        let target = self.workspace.locate(&entry.path, FinalLinkMode::Keep);
         target.is_ok_and(|target| matches!(target.facts(), Ok(None)))
     }
 
@@ -140,7 +141,7 @@ impl Undo<'_> {
             "there is nothing to undo: no tool changed a file in `{}`, or everything is undone; {hint}",
             folder.display()
         );
-        ToolError::not_found(Reason::NoChange, message)
+        ToolError::not_found(ErrorReason::NoChange, message)
     }
 
     /// Whether another folder, taken as a workspace, has a change that can be undone.
@@ -153,15 +154,15 @@ impl Undo<'_> {
 
     /// All changes, newest first. Each is compared with its file, which takes a while when they
     /// are large.
-    fn entries(&self) -> Result<Vec<Entry>, ToolError> {
-        let counter = Counter::new(&self.app.terminal.err);
+    fn entries(&self) -> Result<Vec<JournalEntry>, ToolError> {
+        let counter = ElapsedCounter::new(&self.app.terminal.err);
         counter.begin("comparing the recorded changes with their files");
         let entries = self.journal.list();
         counter.end();
         entries
     }
 
-    fn list(&self) -> anyhow::Result<Exit> {
+    fn list(&self) -> anyhow::Result<ExitOutcome> {
         let entries = self.entries()?;
         let out = &self.app.terminal.out;
         if self.args.json {
@@ -172,29 +173,31 @@ impl Undo<'_> {
         } else {
             out.write(&table(&entries, out))?;
         }
-        Ok(Exit::Ok)
+        Ok(ExitOutcome::Ok)
     }
 }
 
 /// Whether a yes would help. A path that leads elsewhere now is stale too, but stays refused.
 fn is_conflict(error: &ToolError) -> bool {
-    error.error_type == ErrorType::PermissionDenied && error.reason() == Some(Reason::StaleFile)
+    error.error_type == ErrorType::PermissionDenied
+        && error.reason() == Some(ErrorReason::StaleFile)
 }
 
-fn deleted_since(entry: &Entry) -> ToolError {
+fn deleted_since(entry: &JournalEntry) -> ToolError {
     let message =
         format!("`{}` was deleted since; --yes brings back the earlier content", entry.path);
-    ToolError::new(ErrorType::PermissionDenied, Reason::StaleFile, message).with("id", entry.id)
+    ToolError::new(ErrorType::PermissionDenied, ErrorReason::StaleFile, message)
+        .with("id", entry.id)
 }
 
 /// What the person can do about an error, in the words of this command.
 fn with_hint(mut error: ToolError) -> ToolError {
     let hint = match error.reason() {
-        Some(Reason::TooLarge) => "; pass `--limit file-size=SIZE` as the call did",
-        Some(Reason::StaleFile) if is_conflict(&error) && !error.message.contains("--yes") => {
+        Some(ErrorReason::TooLarge) => "; pass `--limit file-size=SIZE` as the call did",
+        Some(ErrorReason::StaleFile) if is_conflict(&error) && !error.message.contains("--yes") => {
             " with `--yes`"
         }
-        Some(Reason::Io) if error.error_type == ErrorType::NotFound => {
+        Some(ErrorReason::Io) if error.error_type == ErrorType::NotFound => {
             "; `zero undo --list` shows them"
         }
         _ => "",
@@ -203,7 +206,7 @@ fn with_hint(mut error: ToolError) -> ToolError {
     error
 }
 
-fn refused(app: &App, args: &UndoArgs, error: &ToolError) -> anyhow::Result<Exit> {
+fn refused(app: &AppContext, args: &UndoArgs, error: &ToolError) -> anyhow::Result<ExitOutcome> {
     if args.json {
         app.terminal.out.write_line(&json!({"ok": false, "error": error}))?;
     } else {
@@ -211,13 +214,13 @@ fn refused(app: &App, args: &UndoArgs, error: &ToolError) -> anyhow::Result<Exit
     }
     Ok(match error.reason() {
         // Saying no to an overwrite is a refusal, not a failure.
-        Some(Reason::StaleFile) => Exit::Denied,
-        _ => Exit::of_error(error),
+        Some(ErrorReason::StaleFile) => ExitOutcome::Denied,
+        _ => ExitOutcome::of_error(error),
     })
 }
 
 /// What an undo did, in one line.
-fn told(entry: &Entry) -> String {
+fn told(entry: &JournalEntry) -> String {
     let (id, path, tool) = (entry.id, escape_line(&entry.path), escape_line(&entry.tool));
     match entry.action {
         "create" => format!("removed `{path}`, which {tool} had created (change {id})"),
@@ -226,25 +229,25 @@ fn told(entry: &Entry) -> String {
     }
 }
 
-fn table(entries: &[Entry], out: &Stream) -> String {
-    let mut table = Table::new(["ID", "TIME", "TOOL", "ACTION", "STATE", "PATH"]);
+fn table(entries: &[JournalEntry], out: &TerminalStream) -> String {
+    let mut table = TextTable::new(["ID", "TIME", "TOOL", "ACTION", "STATE", "PATH"]);
     for entry in entries {
         let (state, style) = match entry.state {
-            EntryState::Applied => ("can be undone", GOOD),
-            EntryState::ChangedSince => ("changed since", NOTABLE),
-            EntryState::NotApplied => ("not applied", FAINT),
-            EntryState::Undone => ("undone", FAINT),
+            ChangeState::Applied => ("can be undone", GOOD),
+            ChangeState::ChangedSince => ("changed since", NOTABLE),
+            ChangeState::NotApplied => ("not applied", FAINT),
+            ChangeState::Undone => ("undone", FAINT),
         };
         let action = match entry.undoes {
             Some(id) => format!("undo of {id}"),
             None => entry.action.to_owned(),
         };
         table.row([
-            Cell::styled(entry.id.to_string(), STRONG),
+            TableCell::styled(entry.id.to_string(), STRONG),
             entry.time.parse().map_or_else(|_| entry.time.clone(), short_time).into(),
             (&entry.tool).into(),
             action.into(),
-            Cell::styled(state, style),
+            TableCell::styled(state, style),
             (&entry.path).into(),
         ]);
     }
@@ -258,22 +261,22 @@ fn table(entries: &[Entry], out: &Stream) -> String {
 )]
 mod tests {
     use clap::Parser;
-    use zero_core::Limits;
-    use zero_runtime::audit::{Audit, AuditRow};
-    use zero_sandbox::{Change, ChangeNote};
+    use zero_core::HostLimits;
+    use zero_runtime::audit::{AuditLog, AuditRow};
+    use zero_sandbox::{ChangeOrigin, FileChange};
 
     use super::*;
     use crate::cli::Cli;
-    use crate::config::Config;
+    use crate::environment::EnvironmentConfig;
     use crate::terminal::Terminal;
-    use crate::testing::tools;
+    use crate::test_tools::tools;
 
     /// A workspace in which a tool changed `a.txt` from `one` to `two` and created `new/b.txt`.
-    struct Fixture {
+    struct UndoFixture {
         folder: tempfile::TempDir,
     }
 
-    impl Fixture {
+    impl UndoFixture {
         fn new() -> Self {
             let folder = tempfile::tempdir().unwrap();
             std::fs::write(folder.path().join("a.txt"), "one").unwrap();
@@ -284,17 +287,17 @@ mod tests {
         }
 
         fn change(&self, path: &str, content: &str) {
-            let config = Config::for_test(self.folder.path());
+            let config = EnvironmentConfig::for_test(self.folder.path());
             let workspace = config.workspace(&[]).unwrap();
             let journal = Journal::new(
                 &config.state().unwrap(),
                 workspace.clone(),
-                Limits::default().file_bytes_max,
+                HostLimits::default().file_bytes_max,
             );
-            let target = workspace.locate(path, LastLink::Follow).unwrap();
-            let note = ChangeNote { tool: "Write".to_owned(), call: "call_1".to_owned() };
+            let target = workspace.locate(path, FinalLinkMode::Follow).unwrap();
+            let note = ChangeOrigin { tool: "Write".to_owned(), call: "call_1".to_owned() };
             journal
-                .change(&target, &note, || Ok(()), |_| Ok(Change::Replace(content.into())))
+                .change(&target, &note, || Ok(()), |_| Ok(FileChange::Replace(content.into())))
                 .unwrap();
         }
 
@@ -303,7 +306,8 @@ mod tests {
         }
 
         fn audit(&self) -> Vec<AuditRow> {
-            let audit = Audit::new(&Config::for_test(self.folder.path()).state().unwrap());
+            let audit =
+                AuditLog::new(&EnvironmentConfig::for_test(self.folder.path()).state().unwrap());
             let mut rows = Vec::new();
             for day in audit.days().unwrap() {
                 audit.day(&day).unwrap().each(|row| rows.push(row)).unwrap();
@@ -316,9 +320,9 @@ mod tests {
         }
 
         #[track_caller]
-        fn check(&self, words: &[&str], exit: Exit, told: &str) {
-            let app = App {
-                config: Config::for_test(self.folder.path()),
+        fn check(&self, words: &[&str], exit: ExitOutcome, told: &str) {
+            let app = AppContext {
+                config: EnvironmentConfig::for_test(self.folder.path()),
                 terminal: Terminal::for_test(),
                 tools: std::sync::Arc::new(std::sync::LazyLock::new(tools)),
             };
@@ -332,65 +336,65 @@ mod tests {
 
     #[test]
     fn undo_goes_back_step_by_step() {
-        let f = Fixture::new();
-        f.check(&[], Exit::Ok, "removed `new/b.txt`, which Write had created (change 2)");
+        let f = UndoFixture::new();
+        f.check(&[], ExitOutcome::Ok, "removed `new/b.txt`, which Write had created (change 2)");
         assert!(!f.folder.path().join("new").exists());
         f.check(
             &["--json"],
-            Exit::Ok,
+            ExitOutcome::Ok,
             r#"{"ok":true,"undone":{"id":1,"path":"a.txt","action":"change"}}"#,
         );
         assert_eq!(f.read("a.txt").as_deref(), Some("one"));
-        f.check(&[], Exit::Error, "there is nothing to undo");
-        f.check(&["--list"], Exit::Ok, "undo of 1");
-        f.check(&["--list", "--json"], Exit::Ok, r#""undoes": 1"#);
-        f.check(&["99"], Exit::Error, "there is no change 99");
+        f.check(&[], ExitOutcome::Error, "there is nothing to undo");
+        f.check(&["--list"], ExitOutcome::Ok, "undo of 1");
+        f.check(&["--list", "--json"], ExitOutcome::Ok, r#""undoes": 1"#);
+        f.check(&["99"], ExitOutcome::Error, "there is no change 99");
     }
 
     #[test]
     fn what_was_changed_since_is_left_alone_unless_told() {
-        let f = Fixture::new();
+        let f = UndoFixture::new();
         std::fs::write(f.path("a.txt"), "three").unwrap();
-        f.check(&["--list"], Exit::Ok, "changed since");
-        f.check(&["1"], Exit::Denied, "`a.txt` was changed again after change 1");
-        f.check(&["1", "--json"], Exit::Denied, r#""reason":"stale_file""#);
+        f.check(&["--list"], ExitOutcome::Ok, "changed since");
+        f.check(&["1"], ExitOutcome::Denied, "`a.txt` was changed again after change 1");
+        f.check(&["1", "--json"], ExitOutcome::Denied, r#""reason":"stale_file""#);
         assert_eq!(f.read("a.txt").as_deref(), Some("three"));
-        f.check(&["1", "--yes"], Exit::Ok, "restored `a.txt`");
+        f.check(&["1", "--yes"], ExitOutcome::Ok, "restored `a.txt`");
         assert_eq!(f.read("a.txt").as_deref(), Some("one"));
     }
 
     #[test]
     fn the_newest_change_is_not_silently_replaced_by_an_older_one() {
-        let f = Fixture::new();
+        let f = UndoFixture::new();
         std::fs::remove_file(f.path("new/b.txt")).unwrap();
         let told = "error: the newest change, 2 (Write `new/b.txt`), is not in force any more: the file is gone; `zero undo 1` takes back the one before";
-        f.check(&[], Exit::Error, told);
+        f.check(&[], ExitOutcome::Error, told);
         assert_eq!(f.read("a.txt").as_deref(), Some("two"));
-        f.check(&["1"], Exit::Ok, "restored `a.txt`");
-        f.check(&[], Exit::Error, "is not in force any more: the file is gone\n");
+        f.check(&["1"], ExitOutcome::Ok, "restored `a.txt`");
+        f.check(&[], ExitOutcome::Error, "is not in force any more: the file is gone\n");
         f.change("a.txt", "three");
         std::fs::write(f.path("a.txt"), "one").unwrap();
-        f.check(&[], Exit::Error, "is not in force any more: the file is as it was before");
+        f.check(&[], ExitOutcome::Error, "is not in force any more: the file is as it was before");
     }
 
     #[test]
     fn a_file_that_was_deleted_since_comes_back_only_when_told() {
-        let f = Fixture::new();
+        let f = UndoFixture::new();
         std::fs::remove_file(f.path("a.txt")).unwrap();
         let told = "`a.txt` was deleted since; --yes brings back the earlier content";
-        f.check(&["1"], Exit::Denied, told);
-        f.check(&["1", "--yes"], Exit::Ok, "restored `a.txt`");
+        f.check(&["1"], ExitOutcome::Denied, told);
+        f.check(&["1", "--yes"], ExitOutcome::Ok, "restored `a.txt`");
         assert_eq!(f.read("a.txt").as_deref(), Some("one"));
     }
 
     #[test]
     fn every_undo_is_written_down() {
-        let f = Fixture::new();
+        let f = UndoFixture::new();
         std::fs::write(f.path("a.txt"), "three").unwrap();
-        f.check(&[], Exit::Ok, "removed `new/b.txt`");
-        f.check(&["1"], Exit::Denied, "was changed again");
-        f.check(&["1", "--yes"], Exit::Ok, "restored `a.txt`");
-        f.check(&["99"], Exit::Error, "there is no change 99");
+        f.check(&[], ExitOutcome::Ok, "removed `new/b.txt`");
+        f.check(&["1"], ExitOutcome::Denied, "was changed again");
+        f.check(&["1", "--yes"], ExitOutcome::Ok, "restored `a.txt`");
+        f.check(&["99"], ExitOutcome::Error, "there is no change 99");
         let seen: Vec<_> = f
             .audit()
             .into_iter()
@@ -417,16 +421,16 @@ mod tests {
 
     #[test]
     fn what_a_higher_limit_allowed_can_be_taken_back_under_it() {
-        let f = Fixture::new();
+        let f = UndoFixture::new();
         let tiny = ["1", "--limit", "file-size=2b"];
-        f.check(&tiny, Exit::Error, "pass `--limit file-size=SIZE` as the call did");
-        f.check(&["1", "--limit", "file-size=1gb"], Exit::Ok, "restored `a.txt`");
+        f.check(&tiny, ExitOutcome::Error, "pass `--limit file-size=SIZE` as the call did");
+        f.check(&["1", "--limit", "file-size=1gb"], ExitOutcome::Ok, "restored `a.txt`");
     }
 
     #[test]
     fn in_a_subfolder_it_says_where_the_changes_are() {
-        let f = Fixture::new();
+        let f = UndoFixture::new();
         let told = format!("`--workspace {}` has changes", f.folder.path().display());
-        f.check(&["--workspace", "new"], Exit::Error, &told);
+        f.check(&["--workspace", "new"], ExitOutcome::Error, &told);
     }
 }

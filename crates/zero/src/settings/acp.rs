@@ -3,10 +3,10 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
-use zero_acp::{Habits, OnEof};
-use zero_client::Overlap;
+use zero_acp::{ClientPreferences, DisconnectPolicy};
+use zero_client::OverlapPolicy;
 
-use super::Settings;
+use super::WorkspaceSettings;
 
 /// The keys below `acp`.
 pub(crate) const KEYS: [&str; 2] = ["acp.overlap", "acp.onExit"];
@@ -16,15 +16,15 @@ pub(crate) const KEYS: [&str; 2] = ["acp.overlap", "acp.onExit"];
 #[serde(deny_unknown_fields, default, rename_all = "camelCase")]
 pub(crate) struct AcpSettings {
     /// What a second prompt does while one is at work in its session; `queue` when absent.
-    overlap: OverlapSetting,
+    overlap: PromptOverlapSetting,
     /// What becomes of what agents work on when the editor goes away; `abort` when absent.
-    on_exit: OnExitSetting,
+    on_exit: EditorExitSetting,
 }
 
 /// What a second prompt does while one is at work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-enum OverlapSetting {
+enum PromptOverlapSetting {
     /// It waits for its turn.
     #[default]
     Queue,
@@ -35,7 +35,7 @@ enum OverlapSetting {
 /// What becomes of what agents work on when the editor goes away.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-enum OnExitSetting {
+enum EditorExitSetting {
     /// It is stopped.
     #[default]
     Abort,
@@ -43,9 +43,9 @@ enum OnExitSetting {
     Detach,
 }
 
-impl Settings {
+impl WorkspaceSettings {
     /// What the person's own settings say of editors.
-    pub(crate) fn acp(&self) -> Habits {
+    pub(crate) fn acp(&self) -> ClientPreferences {
         let fields = self.active().filter_map(|entry| {
             let name = entry.key.strip_prefix("acp.")?;
             Some((name.to_owned(), entry.value.clone()))
@@ -53,14 +53,14 @@ impl Settings {
         // Each was checked when its file was read.
         let said: AcpSettings =
             serde_json::from_value(Value::Object(fields.collect())).unwrap_or_default();
-        Habits {
+        ClientPreferences {
             overlap: match said.overlap {
-                OverlapSetting::Queue => Overlap::Queue,
-                OverlapSetting::Replace => Overlap::Replace,
+                PromptOverlapSetting::Queue => OverlapPolicy::Queue,
+                PromptOverlapSetting::Replace => OverlapPolicy::Replace,
             },
             on_eof: match said.on_exit {
-                OnExitSetting::Abort => OnEof::Abort,
-                OnExitSetting::Detach => OnEof::Detach,
+                EditorExitSetting::Abort => DisconnectPolicy::Abort,
+                EditorExitSetting::Detach => DisconnectPolicy::Detach,
             },
         }
     }
@@ -68,25 +68,27 @@ impl Settings {
 
 #[cfg(test)]
 mod tests {
-    use super::super::LayerKind;
+    use super::super::SettingsLayerKind;
     use super::super::tests::layers;
     use super::*;
-    use crate::trust::Standing;
+    use crate::trust::TrustState;
 
     #[track_caller]
-    fn check(layer: LayerKind, text: &str, expected: Habits) {
-        let settings = Settings::merge(&layers(&[(layer, text)]), Standing::supposed());
+    fn check(layer: SettingsLayerKind, text: &str, expected: ClientPreferences) {
+        let settings = WorkspaceSettings::merge(&layers(&[(layer, text)]), TrustState::supposed());
         assert_eq!(settings.acp(), expected, "{text}");
     }
 
     #[test]
     fn only_the_persons_own_word_counts() {
         let both = r#"{"acp": {"overlap": "replace", "onExit": "detach"}}"#;
-        let said = Habits { overlap: Overlap::Replace, on_eof: OnEof::Detach };
-        check(LayerKind::User, both, said);
-        check(LayerKind::Project, both, Habits::default());
-        check(LayerKind::User, "{}", Habits::default());
-        let one = Habits { overlap: Overlap::Replace, ..Habits::default() };
-        check(LayerKind::User, r#"{"acp": {"overlap": "replace"}}"#, one);
+        let said =
+            ClientPreferences { overlap: OverlapPolicy::Replace, on_eof: DisconnectPolicy::Detach };
+        check(SettingsLayerKind::User, both, said);
+        check(SettingsLayerKind::Project, both, ClientPreferences::default());
+        check(SettingsLayerKind::User, "{}", ClientPreferences::default());
+        let one =
+            ClientPreferences { overlap: OverlapPolicy::Replace, ..ClientPreferences::default() };
+        check(SettingsLayerKind::User, r#"{"acp": {"overlap": "replace"}}"#, one);
     }
 }

@@ -3,7 +3,7 @@
 //! No shell ever sees it: what needs one (a pipe, a variable, a redirection) is an error where it
 //! is written, and not a program that is started with a `|` among its arguments.
 
-use zero_policy::shell::ast::{CommandKind, Part, Word};
+use zero_policy::shell::ast::{ShellCommandKind, ShellWord, WordPart};
 use zero_policy::shell::parse;
 
 /// The program and its arguments.
@@ -14,7 +14,7 @@ pub(crate) fn words(line: &str) -> Result<Vec<String>, String> {
     }
     let [item] = parsed.list.items.as_slice() else { return Err(not_one(line)) };
     let [command] = item.pipeline.commands.as_slice() else { return Err(not_one(line)) };
-    let CommandKind::Simple(simple) = &command.kind else { return Err(not_one(line)) };
+    let ShellCommandKind::Simple(simple) = &command.kind else { return Err(not_one(line)) };
     if item.background || item.pipeline.negated {
         return Err(not_one(line));
     }
@@ -41,11 +41,11 @@ fn not_one(line: &str) -> String {
 }
 
 /// The text of a word that stands for itself.
-fn plain(word: &Word) -> Result<String, String> {
+fn plain(word: &ShellWord) -> Result<String, String> {
     let mut plain = String::new();
     for part in &word.parts {
         match part {
-            Part::Text { text, quoted } => {
+            WordPart::Text { text, quoted } => {
                 if plain.is_empty() && !quoted && text.starts_with('~') {
                     return Err(format!(
                         "has `{text}`, and no shell looks at it; write the path from `/` on"
@@ -53,13 +53,13 @@ fn plain(word: &Word) -> Result<String, String> {
                 }
                 plain.push_str(text);
             }
-            Part::Parameter(parameter) => {
+            WordPart::Parameter(parameter) => {
                 return Err(format!(
                     "has the variable `{}`, and no shell looks at it; write its value, or put the word in single quotes",
                     parameter.name
                 ));
             }
-            Part::Command { .. } | Part::Process { .. } | Part::Arithmetic(_) => {
+            WordPart::Command { .. } | WordPart::Process { .. } | WordPart::Arithmetic(_) => {
                 return Err(
                     "has `$(…)` or the like, and no shell looks at it; name a script that does it"
                         .to_owned(),

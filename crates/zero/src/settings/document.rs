@@ -11,7 +11,7 @@ use jsonc_parser::errors::ParseErrorKind;
 use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
 use serde_json::{Map, Value};
 
-use super::problem::{Place, Problem};
+use super::problem::{SettingsLocation, SettingsProblem};
 
 /// Largest settings file, in bytes.
 pub(crate) const FILE_BYTES_MAX: u64 = 1_000_000;
@@ -38,30 +38,30 @@ pub(crate) fn parse_options() -> ParseOptions {
 
 /// A settings file that was read: what it says and where.
 #[derive(Clone, Debug)]
-pub(crate) struct Document {
+pub(crate) struct SettingsDocument {
     value: Value,
     /// By JSON pointer: where a property's name or an element begins.
-    places: HashMap<String, Place>,
+    places: HashMap<String, SettingsLocation>,
 }
 
-impl Document {
+impl SettingsDocument {
     /// Reads the bytes of the file shown as `file`.
-    pub(crate) fn parse(file: &str, bytes: &[u8]) -> Result<Self, Vec<Problem>> {
-        let problem = |place, what: String| Problem { file: file.to_owned(), place, what };
+    pub(crate) fn parse(file: &str, bytes: &[u8]) -> Result<Self, Vec<SettingsProblem>> {
+        let problem = |place, what: String| SettingsProblem { file: file.to_owned(), place, what };
         let text = std::str::from_utf8(bytes).map_err(|error| {
             let valid = bytes.get(..error.valid_up_to()).unwrap_or_default();
-            let lines = Lines::of(std::str::from_utf8(valid).unwrap_or_default());
+            let lines = LineIndex::of(std::str::from_utf8(valid).unwrap_or_default());
             let what = "this is not UTF-8; save the file as UTF-8".to_owned();
             vec![problem(Some(lines.place(valid.len())), what)]
         })?;
         let text = text.strip_prefix(BOM).unwrap_or(text);
-        let lines = Lines::of(text);
+        let lines = LineIndex::of(text);
         let parsed = parse_to_ast(text, &CollectOptions::default(), &parse_options());
         let parsed = parsed.map_err(|error| {
             let place = Some(lines.place(error.range().start));
             vec![problem(place, syntax(error.kind()))]
         })?;
-        let mut walk = Walk { file, lines, places: HashMap::new(), problems: Vec::new() };
+        let mut walk = TreeConverter { file, lines, places: HashMap::new(), problems: Vec::new() };
         let value = match &parsed.value {
             Some(node @ Node::Object(_)) => walk.value(node, "", 0),
             Some(other) => {
@@ -86,7 +86,7 @@ impl Document {
     }
 
     /// Where the value at a JSON pointer stands; for one that is absent, what it would stand in.
-    pub(crate) fn place(&self, pointer: &str) -> Place {
+    pub(crate) fn place(&self, pointer: &str) -> SettingsLocation {
         let mut pointer = pointer;
         loop {
             if let Some(place) = self.places.get(pointer) {
@@ -94,7 +94,7 @@ impl Document {
             }
             match pointer.rfind('/') {
                 Some(end) => pointer = pointer.get(..end).unwrap_or_default(),
-                None => return Place { line: 1, column: 1 },
+                None => return SettingsLocation { line: 1, column: 1 },
             }
         }
     }
@@ -106,14 +106,14 @@ pub(crate) fn join(pointer: &str, step: &str) -> String {
 }
 
 /// From the parser's tree to plain values, noting where each stands.
-struct Walk<'a> {
+struct TreeConverter<'a> {
     file: &'a str,
-    lines: Lines<'a>,
-    places: HashMap<String, Place>,
-    problems: Vec<Problem>,
+    lines: LineIndex<'a>,
+    places: HashMap<String, SettingsLocation>,
+    problems: Vec<SettingsProblem>,
 }
 
-impl Walk<'_> {
+impl TreeConverter<'_> {
     fn value(&mut self, node: &Node<'_>, pointer: &str, depth: usize) -> Value {
         if depth >= DEPTH_MAX && matches!(node, Node::Object(_) | Node::Array(_)) {
             self.problem(
@@ -170,7 +170,11 @@ impl Walk<'_> {
 
     fn problem(&mut self, at: usize, what: &str) {
         let place = Some(self.lines.place(at));
-        self.problems.push(Problem { file: self.file.to_owned(), place, what: what.to_owned() });
+        self.problems.push(SettingsProblem {
+            file: self.file.to_owned(),
+            place,
+            what: what.to_owned(),
+        });
     }
 }
 
@@ -198,23 +202,23 @@ fn syntax(kind: &ParseErrorKind) -> String {
 }
 
 /// Where the lines of a text begin.
-struct Lines<'a> {
+struct LineIndex<'a> {
     text: &'a str,
     starts: Vec<usize>,
 }
 
-impl<'a> Lines<'a> {
+impl<'a> LineIndex<'a> {
     fn of(text: &'a str) -> Self {
         let ends = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n');
         Self { text, starts: std::iter::once(0).chain(ends.map(|(end, _)| end + 1)).collect() }
     }
 
-    fn place(&self, offset: usize) -> Place {
+    fn place(&self, offset: usize) -> SettingsLocation {
         let line = self.starts.partition_point(|start| *start <= offset).max(1);
         let start = self.starts.get(line - 1).copied().unwrap_or_default();
         let column = self.text.get(start..offset).unwrap_or_default().chars().count() + 1;
         let number = |count| u32::try_from(count).unwrap_or(u32::MAX);
-        Place { line: number(line), column: number(column) }
+        SettingsLocation { line: number(line), column: number(column) }
     }
 }
 
@@ -225,7 +229,7 @@ mod tests {
 
     #[track_caller]
     fn check(text: &[u8], expected: Result<Value, &[&str]>) {
-        let read = Document::parse("f", text)
+        let read = SettingsDocument::parse("f", text)
             .map(|document| document.value)
             .map_err(|problems| problems.iter().map(ToString::to_string).collect::<Vec<String>>());
         let expected =
@@ -289,17 +293,18 @@ mod tests {
         let nested = |depth: usize| {
             format!("{{\"a\": {}{}}}", "[".repeat(depth), "]".repeat(depth)).into_bytes()
         };
-        assert!(Document::parse("f", &nested(DEPTH_MAX - 1)).is_ok());
+        assert!(SettingsDocument::parse("f", &nested(DEPTH_MAX - 1)).is_ok());
         check(&nested(DEPTH_MAX), Err(&["f:1:70: nested over 64 levels; flatten it"]));
         for depth in [1_000, 100_000] {
-            let problems = Document::parse("f", &nested(depth)).unwrap_err();
+            let problems = SettingsDocument::parse("f", &nested(depth)).unwrap_err();
             assert!(problems[0].what.contains("flatten it"), "{problems:?}");
         }
     }
 
     #[test]
     fn each_value_has_its_place_and_an_absent_one_that_of_what_holds_it() {
-        let document = Document::parse("f", b"{\n  \"a\": [\n    1,\n    {\"b/c\": 2}]}").unwrap();
+        let document =
+            SettingsDocument::parse("f", b"{\n  \"a\": [\n    1,\n    {\"b/c\": 2}]}").unwrap();
         for (pointer, line, column) in [
             ("/a", 2, 3),
             ("/a/0", 3, 5),
@@ -309,7 +314,7 @@ mod tests {
             ("", 1, 1),
             ("/z", 1, 1),
         ] {
-            assert_eq!(document.place(pointer), Place { line, column }, "{pointer}");
+            assert_eq!(document.place(pointer), SettingsLocation { line, column }, "{pointer}");
         }
     }
 }

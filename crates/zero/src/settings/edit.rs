@@ -6,11 +6,11 @@
 use jsonc_parser::cst::{CstArray, CstInputValue, CstObject, CstRootNode};
 use serde_json::{Map, Value};
 
-use super::document::{BOM, Document, parse_options};
+use super::document::{BOM, SettingsDocument, parse_options};
 
 /// What to do with a value.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Edit {
+pub(crate) enum ValueEdit {
     /// Give it this value.
     Set(Value),
     /// Take it out.
@@ -23,7 +23,7 @@ pub(crate) enum Edit {
 
 /// Why a text could not be edited.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum EditError {
+pub(crate) enum SettingsEditError {
     /// A step of the key leads into something that has no keys.
     #[error("`{0}` is not an object, so nothing can be set in it")]
     NotAnObject(String),
@@ -36,25 +36,31 @@ pub(crate) enum EditError {
 }
 
 /// The text with one value changed; `None` when it says so already.
-pub(crate) fn apply(text: &str, key: &[&str], edit: &Edit) -> Result<Option<String>, EditError> {
+pub(crate) fn apply(
+    text: &str,
+    key: &[&str],
+    edit: &ValueEdit,
+) -> Result<Option<String>, SettingsEditError> {
     let (mark, body) = match text.strip_prefix(BOM) {
         Some(body) => (BOM, body),
         None => ("", text),
     };
-    let old = Document::parse("", body.as_bytes()).map_err(|_| EditError::Unsure)?;
+    let old =
+        SettingsDocument::parse("", body.as_bytes()).map_err(|_| SettingsEditError::Unsure)?;
     let wanted = expected(old.value(), key, edit)?;
     if wanted == *old.value() {
         return Ok(None);
     }
-    let root = CstRootNode::parse(body, &parse_options()).map_err(|_| EditError::Unsure)?;
-    let object = root.object_value().ok_or(EditError::Unsure)?;
+    let root = CstRootNode::parse(body, &parse_options()).map_err(|_| SettingsEditError::Unsure)?;
+    let object = root.object_value().ok_or(SettingsEditError::Unsure)?;
     change(object, key, edit)?;
     let new = root.to_string();
-    let says = Document::parse("", new.as_bytes()).map_err(|_| EditError::Unsure)?;
+    let says =
+        SettingsDocument::parse("", new.as_bytes()).map_err(|_| SettingsEditError::Unsure)?;
     if same(says.value(), &wanted) {
         Ok(Some(format!("{mark}{new}")))
     } else {
-        Err(EditError::Unsure)
+        Err(SettingsEditError::Unsure)
     }
 }
 
@@ -64,11 +70,11 @@ fn is_item(item: &Value, wanted: &Value) -> bool {
 }
 
 /// What the file should say afterwards, worked out on plain values.
-fn expected(old: &Value, key: &[&str], edit: &Edit) -> Result<Value, EditError> {
+fn expected(old: &Value, key: &[&str], edit: &ValueEdit) -> Result<Value, SettingsEditError> {
     let mut new = old.clone();
-    let Some((last, above)) = key.split_last() else { return Err(EditError::Unsure) };
-    let mut fields = new.as_object_mut().ok_or(EditError::Unsure)?;
-    let creates = matches!(edit, Edit::Set(_) | Edit::Add(_));
+    let Some((last, above)) = key.split_last() else { return Err(SettingsEditError::Unsure) };
+    let mut fields = new.as_object_mut().ok_or(SettingsEditError::Unsure)?;
+    let creates = matches!(edit, ValueEdit::Set(_) | ValueEdit::Add(_));
     for (depth, step) in above.iter().enumerate() {
         if !creates && !fields.contains_key(*step) {
             return Ok(old.clone());
@@ -78,21 +84,21 @@ fn expected(old: &Value, key: &[&str], edit: &Edit) -> Result<Value, EditError> 
             .or_insert_with(|| Value::Object(Map::new()))
             .as_object_mut()
             .ok_or_else(|| {
-            EditError::NotAnObject(key.get(..=depth).unwrap_or(key).join("."))
+            SettingsEditError::NotAnObject(key.get(..=depth).unwrap_or(key).join("."))
         })?;
     }
     let list = |value: &Value| match value {
         Value::Array(items) => Ok(items.clone()),
-        _ => Err(EditError::NotAList(key.join("."))),
+        _ => Err(SettingsEditError::NotAList(key.join("."))),
     };
     match edit {
-        Edit::Set(value) => {
+        ValueEdit::Set(value) => {
             fields.insert((*last).to_owned(), value.clone());
         }
-        Edit::Unset => {
+        ValueEdit::Unset => {
             fields.shift_remove(*last);
         }
-        Edit::Add(value) => {
+        ValueEdit::Add(value) => {
             let slot = fields.entry(*last).or_insert_with(|| Value::Array(Vec::new()));
             let mut items = list(slot)?;
             if !items.iter().any(|item| is_item(item, value)) {
@@ -102,7 +108,7 @@ fn expected(old: &Value, key: &[&str], edit: &Edit) -> Result<Value, EditError> 
                 return Ok(old.clone());
             }
         }
-        Edit::Remove(value) => {
+        ValueEdit::Remove(value) => {
             let Some(slot) = fields.get_mut(*last) else { return Ok(old.clone()) };
             let mut items = list(slot)?;
             items.retain(|item| !is_item(item, value));
@@ -113,34 +119,34 @@ fn expected(old: &Value, key: &[&str], edit: &Edit) -> Result<Value, EditError> 
 }
 
 /// The same change, on the text.
-fn change(root: CstObject, key: &[&str], edit: &Edit) -> Result<(), EditError> {
-    let Some((last, above)) = key.split_last() else { return Err(EditError::Unsure) };
+fn change(root: CstObject, key: &[&str], edit: &ValueEdit) -> Result<(), SettingsEditError> {
+    let Some((last, above)) = key.split_last() else { return Err(SettingsEditError::Unsure) };
     let mut object = root;
     for step in above {
-        object = object.object_value_or_create(step).ok_or(EditError::Unsure)?;
+        object = object.object_value_or_create(step).ok_or(SettingsEditError::Unsure)?;
     }
     let property = object.get(last);
     match (edit, property) {
-        (Edit::Set(value), Some(property)) => property.set_value(input(value)),
-        (Edit::Set(value), None) => {
+        (ValueEdit::Set(value), Some(property)) => property.set_value(input(value)),
+        (ValueEdit::Set(value), None) => {
             object.append(last, input(value));
         }
-        (Edit::Unset, property) => property.ok_or(EditError::Unsure)?.remove(),
-        (Edit::Add(value), Some(property)) => {
-            property.array_value().ok_or(EditError::Unsure)?.append(input(value));
+        (ValueEdit::Unset, property) => property.ok_or(SettingsEditError::Unsure)?.remove(),
+        (ValueEdit::Add(value), Some(property)) => {
+            property.array_value().ok_or(SettingsEditError::Unsure)?.append(input(value));
         }
-        (Edit::Add(value), None) => {
+        (ValueEdit::Add(value), None) => {
             let list: CstArray = object.array_value_or_set(last);
             // One line for each, so that a rule can be told by its line.
             list.ensure_multiline();
             list.append(input(value));
         }
-        (Edit::Remove(value), property) => {
+        (ValueEdit::Remove(value), property) => {
             let list = property.and_then(|property| property.array_value());
-            let items = list.ok_or(EditError::Unsure)?.elements();
+            let items = list.ok_or(SettingsEditError::Unsure)?.elements();
             for item in items {
                 let text = item.to_string();
-                let says: Value = read_value(&text).ok_or(EditError::Unsure)?;
+                let says: Value = read_value(&text).ok_or(SettingsEditError::Unsure)?;
                 if is_item(&says, value) {
                     item.remove();
                 }
@@ -152,7 +158,8 @@ fn change(root: CstObject, key: &[&str], edit: &Edit) -> Result<(), EditError> {
 
 /// A value on its own, comments left out.
 fn read_value(text: &str) -> Option<Value> {
-    let document = Document::parse("", format!("{{\"value\": {text}\n}}").as_bytes()).ok()?;
+    let document =
+        SettingsDocument::parse("", format!("{{\"value\": {text}\n}}").as_bytes()).ok()?;
     document.value().get("value").cloned()
 }
 
@@ -181,7 +188,12 @@ mod tests {
     use serde_json::json;
 
     #[track_caller]
-    fn check(text: &str, key: &str, edit: Edit, expected: Result<Option<&str>, EditError>) {
+    fn check(
+        text: &str,
+        key: &str,
+        edit: ValueEdit,
+        expected: Result<Option<&str>, SettingsEditError>,
+    ) {
         let key: Vec<&str> = key.split('.').collect();
         let edited = apply(text, &key, &edit);
         assert_eq!(edited.as_ref().map(Option::as_deref), expected.as_ref().copied(), "{text}");
@@ -194,54 +206,57 @@ mod tests {
         check(
             TEXT,
             "permissions.mode",
-            Edit::Set(json!("plan")),
+            ValueEdit::Set(json!("plan")),
             Ok(Some(&TEXT.replace("\"ask\"", "\"plan\""))),
         );
-        check(TEXT, "permissions.mode", Edit::Set(json!("ask")), Ok(None));
+        check(TEXT, "permissions.mode", ValueEdit::Set(json!("ask")), Ok(None));
         check(
             TEXT,
             "permissions.allow",
-            Edit::Add(json!("LS")),
+            ValueEdit::Add(json!("LS")),
             Ok(Some(&TEXT.replace("/* searching */,\n", "/* searching */,\n      \"LS\",\n"))),
         );
-        check(TEXT, "permissions.allow", Edit::Add(json!("Grep")), Ok(None));
-        check(TEXT, "permissions.allow", Edit::Remove(json!("LS")), Ok(None));
-        check(TEXT, "permissions.deny", Edit::Unset, Ok(None));
-        check(TEXT, "limits.result", Edit::Unset, Ok(None));
+        check(TEXT, "permissions.allow", ValueEdit::Add(json!("Grep")), Ok(None));
+        check(TEXT, "permissions.allow", ValueEdit::Remove(json!("LS")), Ok(None));
+        check(TEXT, "permissions.deny", ValueEdit::Unset, Ok(None));
+        check(TEXT, "limits.result", ValueEdit::Unset, Ok(None));
     }
 
     #[test]
     fn what_is_taken_out_leaves_every_other_byte_alone() {
-        let edited = |key: &str, edit: Edit| {
+        let edited = |key: &str, edit: ValueEdit| {
             let key: Vec<&str> = key.split('.').collect();
             apply(TEXT, &key, &edit).unwrap().unwrap()
         };
         assert_eq!(
-            edited("permissions.mode", Edit::Unset),
+            edited("permissions.mode", ValueEdit::Unset),
             TEXT.replace("    \"mode\": \"ask\", // careful\n", "")
         );
         assert_eq!(
-            edited("permissions.allow", Edit::Remove(json!("Read"))),
+            edited("permissions.allow", ValueEdit::Remove(json!("Read"))),
             TEXT.replace("      \"Read\", // reading\n", "")
         );
         assert_eq!(
-            edited("permissions.allow", Edit::Unset),
+            edited("permissions.allow", ValueEdit::Unset),
             TEXT.replace(
                 "    \"allow\": [\n      \"Read\", // reading\n      \"Grep\" /* searching */,\n    ],\n",
                 ""
             )
         );
-        assert_eq!(edited("permissions", Edit::Unset), "// top\n{\n  // why\n  /* end */\n}\n");
+        assert_eq!(
+            edited("permissions", ValueEdit::Unset),
+            "// top\n{\n  // why\n  /* end */\n}\n"
+        );
     }
 
     #[test]
     fn a_file_grows_from_nothing() {
         let mut text = "{}\n".to_owned();
         for (key, edit) in [
-            ("permissions.allow", Edit::Add(json!("Bash(git status:*)"))),
-            ("permissions.allow", Edit::Add(json!({"rule": "Read", "why": "\"q\""}))),
-            ("limits.file-timeout", Edit::Set(json!("5s"))),
-            ("limits.session-calls", Edit::Set(json!(4))),
+            ("permissions.allow", ValueEdit::Add(json!("Bash(git status:*)"))),
+            ("permissions.allow", ValueEdit::Add(json!({"rule": "Read", "why": "\"q\""}))),
+            ("limits.file-timeout", ValueEdit::Set(json!("5s"))),
+            ("limits.session-calls", ValueEdit::Set(json!(4))),
         ] {
             let key: Vec<&str> = key.split('.').collect();
             text = apply(&text, &key, &edit).unwrap().unwrap();
@@ -283,16 +298,19 @@ mod tests {
             "{\"permissions\": {\"mode\": \"ask\" /* \u{1F600} */}, \"hooks\": {\"\": null}}",
         ] {
             for (key, edit) in [
-                ("permissions.allow", Edit::Add(json!("New"))),
-                ("permissions.allow", Edit::Add(json!({"rule": "New", "match": ["x"]}))),
-                ("permissions.allow", Edit::Remove(json!("A"))),
-                ("permissions.allow", Edit::Set(json!([]))),
-                ("permissions.allow", Edit::Unset),
-                ("permissions.mode", Edit::Set(json!("plan"))),
-                ("permissions", Edit::Unset),
-                ("limits", Edit::Set(json!({"result": "1kb", "file-size": 7}))),
-                ("limits.result", Edit::Unset),
-                ("mcpServers.a.env.\u{1F600}\"\\\n", Edit::Set(json!("\u{0}\u{1b}\"\\\n\u{2028}"))),
+                ("permissions.allow", ValueEdit::Add(json!("New"))),
+                ("permissions.allow", ValueEdit::Add(json!({"rule": "New", "match": ["x"]}))),
+                ("permissions.allow", ValueEdit::Remove(json!("A"))),
+                ("permissions.allow", ValueEdit::Set(json!([]))),
+                ("permissions.allow", ValueEdit::Unset),
+                ("permissions.mode", ValueEdit::Set(json!("plan"))),
+                ("permissions", ValueEdit::Unset),
+                ("limits", ValueEdit::Set(json!({"result": "1kb", "file-size": 7}))),
+                ("limits.result", ValueEdit::Unset),
+                (
+                    "mcpServers.a.env.\u{1F600}\"\\\n",
+                    ValueEdit::Set(json!("\u{0}\u{1b}\"\\\n\u{2028}")),
+                ),
             ] {
                 let key: Vec<&str> = key.split('.').collect();
                 let edited = apply(text, &key, &edit);
@@ -312,7 +330,7 @@ mod tests {
         check(
             "\u{FEFF}{\r\n  \"a\": 1, // x\r\n  \"b\": 2\r\n}\r\n",
             "c",
-            Edit::Set(json!(true)),
+            ValueEdit::Set(json!(true)),
             Ok(Some("\u{FEFF}{\r\n  \"a\": 1, // x\r\n  \"b\": 2,\r\n  \"c\": true\r\n}\r\n")),
         );
     }
@@ -320,15 +338,30 @@ mod tests {
     #[test]
     fn a_rule_that_explains_itself_is_found_by_its_rule() {
         let text = "{\"l\": [{\"rule\": \"Read\", \"why\": \"x\"}, \"Grep\"]}";
-        check(text, "l", Edit::Add(json!("Read")), Ok(None));
-        check(text, "l", Edit::Remove(json!("Read")), Ok(Some("{\"l\": [ \"Grep\"]}")));
+        check(text, "l", ValueEdit::Add(json!("Read")), Ok(None));
+        check(text, "l", ValueEdit::Remove(json!("Read")), Ok(Some("{\"l\": [ \"Grep\"]}")));
     }
 
     #[test]
     fn what_has_no_keys_or_is_no_list_is_said() {
         let text = "{\"a\": 1, \"b\": {\"c\": []}}";
-        check(text, "a.b", Edit::Set(json!(1)), Err(EditError::NotAnObject("a".to_owned())));
-        check(text, "a", Edit::Add(json!(1)), Err(EditError::NotAList("a".to_owned())));
-        check(text, "b.c.d", Edit::Unset, Err(EditError::NotAnObject("b.c".to_owned())));
+        check(
+            text,
+            "a.b",
+            ValueEdit::Set(json!(1)),
+            Err(SettingsEditError::NotAnObject("a".to_owned())),
+        );
+        check(
+            text,
+            "a",
+            ValueEdit::Add(json!(1)),
+            Err(SettingsEditError::NotAList("a".to_owned())),
+        );
+        check(
+            text,
+            "b.c.d",
+            ValueEdit::Unset,
+            Err(SettingsEditError::NotAnObject("b.c".to_owned())),
+        );
     }
 }

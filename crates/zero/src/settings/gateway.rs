@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::document::join;
 use super::models::SecretSetting;
-use super::{Settings, sandbox};
+use super::{WorkspaceSettings, sandbox};
 
 /// The keys below `gateway.remote` that can be set one by one.
 pub(crate) const REMOTE_KEYS: [&str; 6] = [
@@ -49,7 +49,7 @@ pub(crate) struct GatewaySettings {
     /// Names that it may be called by, beside those of this machine.
     pub(crate) allowed_hosts: Vec<String>,
     /// Tokens, by the name of who has it.
-    pub(crate) tokens: BTreeMap<String, TokenSetting>,
+    pub(crate) tokens: BTreeMap<String, GatewayTokenSetting>,
     /// Folders in which clients may let sessions work with the tools of this machine, those who may
     /// do everything excepted; the one it was started in when absent.
     pub(crate) folders: Option<Vec<String>>,
@@ -60,7 +60,7 @@ pub(crate) struct GatewaySettings {
     /// Whether other machines may connect without TLS.
     pub(crate) allow_plaintext: bool,
     /// Where figures and traces are sent.
-    pub(crate) telemetry: Option<TelemetrySetting>,
+    pub(crate) telemetry: Option<TelemetrySettings>,
     /// Sessions that one owner may have; ten thousand when absent.
     #[schemars(range(min = 1))]
     pub(crate) max_sessions: Option<u64>,
@@ -68,17 +68,17 @@ pub(crate) struct GatewaySettings {
     #[schemars(range(min = 1))]
     pub(crate) max_session_bytes: Option<u64>,
     /// The gateway elsewhere that zero uses instead of its own.
-    pub(crate) remote: Option<RemoteSetting>,
+    pub(crate) remote: Option<RemoteGatewaySetting>,
 }
 
 /// A token, and what it may be used for.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct TokenSetting {
+pub(crate) struct GatewayTokenSetting {
     /// Where it is found.
     pub(crate) secret: SecretSetting,
     /// What it may be used for.
-    pub(crate) scopes: Vec<ScopeSetting>,
+    pub(crate) scopes: Vec<TokenScopeSetting>,
     /// Folders in which its holder may let sessions work, in place of `gateway.folders`.
     #[serde(default)]
     pub(crate) folders: Option<Vec<String>>,
@@ -91,7 +91,7 @@ pub(crate) struct TokenSetting {
 /// What a token may be used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum ScopeSetting {
+pub(crate) enum TokenScopeSetting {
     /// To look.
     Read,
     /// To talk; includes looking.
@@ -117,7 +117,7 @@ pub(crate) struct TlsSetting {
 /// Where figures and traces are sent.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct TelemetrySetting {
+pub(crate) struct TelemetrySettings {
     /// An OpenTelemetry collector that takes OTLP over HTTP, such as `http://127.0.0.1:4318`.
     pub(crate) endpoint: String,
     /// Headers sent with each request.
@@ -128,7 +128,7 @@ pub(crate) struct TelemetrySetting {
 /// The gateway elsewhere that zero uses instead of its own.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, rename_all = "camelCase")]
-pub(crate) struct RemoteSetting {
+pub(crate) struct RemoteGatewaySetting {
     /// Its address, such as `wss://gateway-host:18789`.
     pub(crate) url: Option<String>,
     /// The token. Better in a file of its own: `tokenFile`.
@@ -169,7 +169,7 @@ fn check_folder(text: &str) -> Result<(), String> {
     Err("is no path that is clear; write it whole, from `/` or `~/` on".to_owned())
 }
 
-impl Settings {
+impl WorkspaceSettings {
     /// What the person's own settings say of gateways.
     pub(crate) fn gateway(&self) -> GatewaySettings {
         let fields = self.active().filter_map(|entry| {
@@ -185,24 +185,26 @@ impl Settings {
 mod tests {
     use serde_json::json;
 
-    use super::super::LayerKind;
+    use super::super::SettingsLayerKind;
     use super::super::tests::layers;
     use super::*;
-    use crate::trust::Standing;
+    use crate::trust::TrustState;
 
     const TEXT: &str = r#"{"gateway": {"port": 1, "tokens": {"ci": {"secret": {"file": "t"}, "scopes": ["read"]}},
         "remote": {"url": "wss://h:18789", "token": "x"}}}"#;
 
     #[test]
     fn only_the_persons_own_settings_say_where_a_gateway_is() {
-        let trusted = || Standing::supposed();
-        let own = Settings::merge(&layers(&[(LayerKind::User, TEXT)]), trusted()).gateway();
+        let trusted = || TrustState::supposed();
+        let own = WorkspaceSettings::merge(&layers(&[(SettingsLayerKind::User, TEXT)]), trusted())
+            .gateway();
         assert_eq!(own.port, Some(1));
-        assert_eq!(own.tokens["ci"].scopes, [ScopeSetting::Read]);
+        assert_eq!(own.tokens["ci"].scopes, [TokenScopeSetting::Read]);
         let remote = own.remote.unwrap();
         assert_eq!(remote.url.as_deref(), Some("wss://h:18789"));
-        for standing in [trusted(), Standing::Never] {
-            let project = Settings::merge(&layers(&[(LayerKind::Project, TEXT)]), standing);
+        for standing in [trusted(), TrustState::Never] {
+            let project =
+                WorkspaceSettings::merge(&layers(&[(SettingsLayerKind::Project, TEXT)]), standing);
             let gateway = project.gateway();
             assert!(
                 gateway.port.is_none() && gateway.remote.is_none() && gateway.tokens.is_empty()

@@ -8,13 +8,14 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde_json::Value;
 use zero_runtime::{
-    Access, HOOK_WORDS_MAX, Hook, HookFile, HookLook, Hooks, OnFailure, ToolPattern,
+    HOOK_WORDS_MAX, Hook, HookFailureAction, HookFile, HookFileReader, HookSettings, LaunchAccess,
+    ToolPattern,
 };
 use zero_sandbox::Workspace;
 
 use super::document::join;
-use super::layer::{Entry, Layer, LayerKind};
-use super::{Settings, command_line, program_path};
+use super::layer::{SettingsEntry, SettingsLayer, SettingsLayerKind};
+use super::{WorkspaceSettings, command_line, program_path};
 
 /// The keys below `hooks`, each a list that files add to.
 pub(crate) const LISTS: [&str; 2] = [BEFORE, AFTER];
@@ -42,11 +43,11 @@ pub(crate) struct HooksSettings {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 struct HookSetting {
-    /// The tools it is for: a name such as `Bash`, several as `Edit|Write` or in an array,
+    /// The tools it is for: a name such as `BashTool`, several as `ValueEdit|Write` or in an array,
     /// `server__*`, `mcp__*`, or `*` for all of them, which is what holds when absent.
     #[serde(default, rename = "match")]
     #[schemars(schema_with = "names_schema")]
-    tools: Option<Names>,
+    tools: Option<ToolNamesSetting>,
     /// One program with its arguments, such as `.zero/hooks/no-push`; no shell looks at it. It gets
     /// the call as JSON on stdin.
     command: String,
@@ -56,17 +57,17 @@ struct HookSetting {
     timeout_ms: Option<u64>,
     /// `read`: it changes nothing and reaches nobody. `write`: it may do what commands may.
     #[serde(default)]
-    access: AccessSetting,
+    access: HookAccessSetting,
     /// What becomes of a call when its hook crashes, takes too long or answers nonsense; only before
     /// a call.
     #[serde(default)]
-    on_failure: Option<OnFailureSetting>,
+    on_failure: Option<HookFailureSetting>,
 }
 
 /// Names of tools.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
-enum Names {
+enum ToolNamesSetting {
     One(String),
     Many(Vec<String>),
 }
@@ -74,7 +75,7 @@ enum Names {
 /// What a hook may do.
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-enum AccessSetting {
+enum HookAccessSetting {
     /// Look at things.
     #[default]
     Read,
@@ -85,7 +86,7 @@ enum AccessSetting {
 /// What becomes of a call when its hook fails.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-enum OnFailureSetting {
+enum HookFailureSetting {
     /// It is denied, which is what holds when absent.
     Deny,
     /// A person decides.
@@ -99,10 +100,10 @@ impl HookSetting {
     fn names(&self) -> Vec<(String, &str)> {
         match &self.tools {
             None => vec![("match".to_owned(), "*")],
-            Some(Names::One(names)) => {
+            Some(ToolNamesSetting::One(names)) => {
                 names.split('|').map(|name| ("match".to_owned(), name)).collect()
             }
-            Some(Names::Many(names)) => {
+            Some(ToolNamesSetting::Many(names)) => {
                 let place = |index: usize| join("match", &index.to_string());
                 names.iter().enumerate().map(|(at, name)| (place(at), name.as_str())).collect()
             }
@@ -118,13 +119,13 @@ impl HookSetting {
             words: Vec::new(),
             timeout: self.timeout_ms.map_or(TIMEOUT, Duration::from_millis),
             access: match self.access {
-                AccessSetting::Read => Access::ReadOnly,
-                AccessSetting::Write => Access::AsCommands,
+                HookAccessSetting::Read => LaunchAccess::ReadOnly,
+                HookAccessSetting::Write => LaunchAccess::AsCommands,
             },
             on_failure: match self.on_failure {
-                None | Some(OnFailureSetting::Deny) => OnFailure::Deny,
-                Some(OnFailureSetting::Ask) => OnFailure::Ask,
-                Some(OnFailureSetting::Ignore) => OnFailure::Ignore,
+                None | Some(HookFailureSetting::Deny) => HookFailureAction::Deny,
+                Some(HookFailureSetting::Ask) => HookFailureAction::Ask,
+                Some(HookFailureSetting::Ignore) => HookFailureAction::Ignore,
             },
             files: Vec::new(),
             written_at,
@@ -132,7 +133,7 @@ impl HookSetting {
     }
 
     /// The words of its command line, the program's path settled.
-    fn words(&self, layer: LayerKind, home: Option<&Path>) -> Option<Vec<String>> {
+    fn words(&self, layer: SettingsLayerKind, home: Option<&Path>) -> Option<Vec<String>> {
         let mut words = command_line::words(&self.command).ok()?;
         if let Some(program) = words.first_mut() {
             *program = program_path::settled(std::mem::take(program), layer, home);
@@ -142,20 +143,20 @@ impl HookSetting {
 }
 
 /// The files that hooks name, looked at once: what is trusted is what runs.
-pub(super) struct HookLooks {
+pub(super) struct HookFileSnapshots {
     /// By whose settings and which command line.
-    files: HashMap<(LayerKind, String), Vec<HookFile>>,
+    files: HashMap<(SettingsLayerKind, String), Vec<HookFile>>,
 }
 
-impl HookLooks {
+impl HookFileSnapshots {
     /// Looks at the files of a workspace, by its canonical folder.
     pub(super) fn of<'a>(
-        layers: impl Iterator<Item = &'a Layer>,
+        layers: impl Iterator<Item = &'a SettingsLayer>,
         root: &Path,
         home: Option<&Path>,
     ) -> Self {
-        let entries = layers.flat_map(Layer::entries);
-        let hooks: Vec<(LayerKind, HookSetting)> = entries
+        let entries = layers.flat_map(SettingsLayer::entries);
+        let hooks: Vec<(SettingsLayerKind, HookSetting)> = entries
             .filter(|entry| LISTS.contains(&entry.key.as_str()))
             .filter_map(|entry| Some((entry.layer, HookSetting::deserialize(&entry.value).ok()?)))
             .collect();
@@ -164,7 +165,7 @@ impl HookLooks {
             true => None,
             false => Workspace::open(&[root.to_owned()], None).ok(),
         };
-        let mut look = workspace.as_ref().map(HookLook::new);
+        let mut look = workspace.as_ref().map(HookFileReader::new);
         for (layer, hook) in hooks {
             let words = hook.words(layer, home);
             if let (Some(words), Some(look)) = (words, &mut look) {
@@ -175,7 +176,7 @@ impl HookLooks {
     }
 
     /// Has these hooks fail, since the files that they name are not those that were trusted.
-    pub(super) fn distrust(&mut self, hooks: &[Entry]) {
+    pub(super) fn distrust(&mut self, hooks: &[SettingsEntry]) {
         for entry in hooks {
             let (layer, command) = Self::key(entry);
             let files = self.files.entry((layer, command.clone())).or_default();
@@ -183,24 +184,24 @@ impl HookLooks {
         }
     }
 
-    fn key(entry: &Entry) -> (LayerKind, String) {
+    fn key(entry: &SettingsEntry) -> (SettingsLayerKind, String) {
         let command = entry.value.get("command").and_then(Value::as_str).unwrap_or_default();
         (entry.layer, command.to_owned())
     }
 
     /// Says of each hook which files it names.
-    pub(super) fn attach(&self, entries: &mut [Entry]) {
+    pub(super) fn attach(&self, entries: &mut [SettingsEntry]) {
         for entry in entries.iter_mut().filter(|entry| LISTS.contains(&entry.key.as_str())) {
             entry.files = self.files.get(&Self::key(entry)).cloned().unwrap_or_default();
         }
     }
 }
 
-impl Settings {
+impl WorkspaceSettings {
     /// The hooks that count: those of the workspace, then the person's own, so that these see an
     /// input as it was rewritten. Those of a folder that is not trusted do not count. `home` is the
     /// person's folder.
-    pub(crate) fn hooks(&self, home: Option<&Path>) -> Hooks {
+    pub(crate) fn hooks(&self, home: Option<&Path>) -> HookSettings {
         let of = |key: &str| {
             let mut entries: Vec<_> = self.active().filter(|entry| entry.key == key).collect();
             entries.sort_by_key(|entry| !entry.layer.is_of_workspace());
@@ -212,7 +213,7 @@ impl Settings {
             });
             hooks.collect()
         };
-        Hooks { before: of(BEFORE), after: of(AFTER) }
+        HookSettings { before: of(BEFORE), after: of(AFTER) }
     }
 }
 
@@ -243,7 +244,7 @@ pub(super) fn wrong_hooks(file: &Value) -> Vec<(String, String)> {
             }
             for (place, name) in names {
                 if let Err(what) = ToolPattern::parse(name) {
-                    let shown = zero_core::shown::quoted(name);
+                    let shown = zero_core::sanitize::quoted(name);
                     let what = format!("{shown} cannot be matched: {what}");
                     wrong.push((format!("{pointer}/{place}"), what));
                 }
@@ -269,12 +270,12 @@ mod tests {
     use serde_json::json;
 
     use super::super::tests::layers;
-    use super::super::{LayerKind, Settings};
+    use super::super::{SettingsLayerKind, WorkspaceSettings};
     use super::*;
-    use crate::trust::Standing;
+    use crate::trust::TrustState;
 
-    fn hooks(files: &[(LayerKind, &str)], standing: Standing) -> Hooks {
-        Settings::merge(&layers(files), standing).hooks(Some(Path::new("/home/me")))
+    fn hooks(files: &[(SettingsLayerKind, &str)], standing: TrustState) -> HookSettings {
+        WorkspaceSettings::merge(&layers(files), standing).hooks(Some(Path::new("/home/me")))
     }
 
     fn commands(hooks: &[Hook]) -> Vec<String> {
@@ -286,12 +287,12 @@ mod tests {
         let user =
             "{\"hooks\": {\"PreToolUse\": [{\"command\": \"a 'b c'\"},\n{\"command\": \"d\"}]}}";
         let project = r#"{"hooks": {"PreToolUse": [{"command": "./evil"}], "PostToolUse": [{"command": "./fmt"}]}}"#;
-        let files = [(LayerKind::User, user), (LayerKind::Project, project)];
-        let trusted = hooks(&files, Standing::supposed());
+        let files = [(SettingsLayerKind::User, user), (SettingsLayerKind::Project, project)];
+        let trusted = hooks(&files, TrustState::supposed());
         assert_eq!(commands(&trusted.before), ["project:1 ./evil", "user:1 a b c", "user:2 d"]);
         assert_eq!(trusted.before[1].words, ["a", "b c"]);
         assert_eq!(commands(&trusted.after), ["project:1 ./fmt"]);
-        let untrusted = hooks(&files, Standing::Never);
+        let untrusted = hooks(&files, TrustState::Never);
         assert_eq!(commands(&untrusted.before), ["user:1 a b c", "user:2 d"]);
         assert!(untrusted.after.is_empty());
     }
@@ -299,11 +300,11 @@ mod tests {
     #[test]
     fn a_path_in_ones_own_settings_is_no_path_of_a_workspace() {
         let text = r#"{"hooks": {"PreToolUse": [{"command": ".zero/hooks/no"}, {"command": "/bin/no -x"}]}}"#;
-        let found = hooks(&[(LayerKind::User, text)], Standing::supposed()).before;
+        let found = hooks(&[(SettingsLayerKind::User, text)], TrustState::supposed()).before;
         let expected = ["user:1 /home/me/.zero/hooks/no", "user:1 /bin/no -x"];
         assert_eq!(commands(&found), expected);
-        let trusted = Standing::supposed();
-        let found = hooks(&[(LayerKind::Project, text)], trusted).before;
+        let trusted = TrustState::supposed();
+        let found = hooks(&[(SettingsLayerKind::Project, text)], trusted).before;
         assert_eq!(commands(&found), ["project:1 .zero/hooks/no", "project:1 /bin/no -x"]);
     }
 
@@ -311,12 +312,12 @@ mod tests {
     fn what_is_left_out_is_the_strict_thing() {
         let text = r#"{"hooks": {"PreToolUse": [{"command": "a"}, {"command": "b", "match": "Edit|write_file",
             "timeoutMs": 60000, "access": "write", "onFailure": "ignore"}, {"command": "c", "match": ["mcp__*", "LS"]}]}}"#;
-        let found = hooks(&[(LayerKind::User, text)], Standing::supposed()).before;
+        let found = hooks(&[(SettingsLayerKind::User, text)], TrustState::supposed()).before;
         let [plain, full, listed] = &found[..] else { panic!("{found:?}") };
-        assert_eq!((plain.timeout, plain.access), (TIMEOUT, Access::ReadOnly));
-        assert_eq!((plain.on_failure, plain.is_for("Anything")), (OnFailure::Deny, true));
-        assert_eq!((full.timeout.as_secs(), full.access), (60, Access::AsCommands));
-        assert_eq!(full.on_failure, OnFailure::Ignore);
+        assert_eq!((plain.timeout, plain.access), (TIMEOUT, LaunchAccess::ReadOnly));
+        assert_eq!((plain.on_failure, plain.is_for("Anything")), (HookFailureAction::Deny, true));
+        assert_eq!((full.timeout.as_secs(), full.access), (60, LaunchAccess::AsCommands));
+        assert_eq!(full.on_failure, HookFailureAction::Ignore);
         assert!(full.is_for("Edit") && full.is_for("Write") && !full.is_for("Read"));
         assert!(listed.is_for("a__b") && listed.is_for("LS") && !listed.is_for("Edit"));
     }

@@ -7,14 +7,14 @@ use serde_json::Value;
 use zero_runtime::HookFile;
 use zero_sandbox::{ConfigFile, ConfigFileError};
 
-use super::document::{Document, FILE_BYTES_MAX, join};
-use super::problem::Problem;
-use super::{mask, mcp_servers, shape};
+use super::document::{FILE_BYTES_MAX, SettingsDocument, join};
+use super::problem::SettingsProblem;
+use super::{mask, mcp_servers, settings_schema};
 
 /// Whose settings they are, weakest first: what stands further down wins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum LayerKind {
+pub(crate) enum SettingsLayerKind {
     /// The person's own, for all they do.
     User,
     /// The project's, shared by all who work on it.
@@ -25,7 +25,7 @@ pub(crate) enum LayerKind {
     Flag,
 }
 
-impl LayerKind {
+impl SettingsLayerKind {
     /// Stable word for JSON and tables.
     pub(crate) fn word(self) -> &'static str {
         match self {
@@ -44,36 +44,38 @@ impl LayerKind {
 
 /// One settings file that exists and is sound.
 #[derive(Debug)]
-pub(crate) struct Layer {
-    pub(crate) kind: LayerKind,
+pub(crate) struct SettingsLayer {
+    pub(crate) kind: SettingsLayerKind,
     /// The file as it is shown to people, with `~` for their home.
     pub(crate) shown: String,
-    document: Document,
+    document: SettingsDocument,
 }
 
-impl Layer {
+impl SettingsLayer {
     /// Reads a file; `None` when there is none.
     pub(crate) fn read(
-        kind: LayerKind,
+        kind: SettingsLayerKind,
         file: &ConfigFile,
         home: Option<&Path>,
-    ) -> Result<Option<Self>, Vec<Problem>> {
+    ) -> Result<Option<Self>, Vec<SettingsProblem>> {
         let shown = shown(&file.path(), home);
         match file.read(FILE_BYTES_MAX) {
             Ok(None) => Ok(None),
             Ok(Some(bytes)) => Self::parse(kind, shown, &bytes).map(Some),
-            Err(error) => Err(vec![Problem { file: shown, place: None, what: unreadable(&error) }]),
+            Err(error) => {
+                Err(vec![SettingsProblem { file: shown, place: None, what: unreadable(&error) }])
+            }
         }
     }
 
     /// Takes what a file holds.
     pub(crate) fn parse(
-        kind: LayerKind,
+        kind: SettingsLayerKind,
         shown: String,
         bytes: &[u8],
-    ) -> Result<Self, Vec<Problem>> {
-        let document = Document::parse(&shown, bytes)?;
-        shape::check(&shown, &document)?;
+    ) -> Result<Self, Vec<SettingsProblem>> {
+        let document = SettingsDocument::parse(&shown, bytes)?;
+        settings_schema::check(&shown, &document)?;
         Ok(Self { kind, shown, document })
     }
 
@@ -88,7 +90,7 @@ impl Layer {
     }
 
     /// Everything it says, one entry for each rule, limit, server and hook.
-    pub(crate) fn entries(&self) -> Vec<Entry> {
+    pub(crate) fn entries(&self) -> Vec<SettingsEntry> {
         let mut entries = Vec::new();
         let top = self.value().as_object().into_iter().flatten();
         for (section, value) in top.filter(|(section, _)| *section != "$schema") {
@@ -135,20 +137,26 @@ impl Layer {
         entries
     }
 
-    fn push_items(&self, entries: &mut Vec<Entry>, key: &str, pointer: &str, items: &[Value]) {
+    fn push_items(
+        &self,
+        entries: &mut Vec<SettingsEntry>,
+        key: &str,
+        pointer: &str,
+        items: &[Value],
+    ) {
         for (index, item) in items.iter().enumerate() {
             entries.push(self.entry(key, &join(pointer, &index.to_string()), item));
         }
     }
 
-    fn entry(&self, key: &str, pointer: &str, value: &Value) -> Entry {
-        Entry {
+    fn entry(&self, key: &str, pointer: &str, value: &Value) -> SettingsEntry {
+        SettingsEntry {
             layer: self.kind,
             key: key.to_owned(),
             value: value.clone(),
             file: self.shown.clone(),
             line: self.line_of(pointer),
-            state: EntryState::Active,
+            state: SettingsEntryState::Active,
             files: Vec::new(),
         }
     }
@@ -156,23 +164,23 @@ impl Layer {
 
 /// One thing that a settings file says, with where it stands.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub(crate) struct Entry {
+pub(crate) struct SettingsEntry {
     pub(crate) key: String,
     pub(crate) value: Value,
     #[serde(rename = "source")]
     pub(crate) file: String,
     pub(crate) line: u32,
-    pub(crate) layer: LayerKind,
-    pub(crate) state: EntryState,
+    pub(crate) layer: SettingsLayerKind,
+    pub(crate) state: SettingsEntryState,
     /// The files of the workspace that a hook names, as they were when the settings were read.
     #[serde(skip)]
     pub(crate) files: Vec<HookFile>,
 }
 
-impl Entry {
+impl SettingsEntry {
     /// Whether it is what holds, used or not.
     pub(crate) fn counts(&self) -> bool {
-        matches!(self.state, EntryState::Active | EntryState::NotUsed)
+        matches!(self.state, SettingsEntryState::Active | SettingsEntryState::NotUsed)
     }
 
     /// The same without what may be a secret, to be shown where nobody asked for that.
@@ -190,7 +198,7 @@ impl Entry {
 /// Whether an entry has a say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum EntryState {
+pub(crate) enum SettingsEntryState {
     /// It counts.
     Active,
     /// A later file says otherwise.
@@ -204,9 +212,9 @@ pub(crate) enum EntryState {
 }
 
 /// Where the settings files are.
-pub(crate) fn workspace_file(root: &Path, kind: LayerKind) -> ConfigFile {
+pub(crate) fn workspace_file(root: &Path, kind: SettingsLayerKind) -> ConfigFile {
     let name = match kind {
-        LayerKind::Local => ".zero/settings.local.json",
+        SettingsLayerKind::Local => ".zero/settings.local.json",
         _ => ".zero/settings.json",
     };
     ConfigFile::Beneath { root: root.to_owned(), relative: PathBuf::from(name) }

@@ -7,13 +7,13 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde_json::Value;
 use zero_core::{CommandLimit, CommandLimitChange};
-use zero_lsp::definition::{self, NAME_LEN_MAX};
-use zero_lsp::{Language, ServerDefinition};
+use zero_lsp::server_definition::{self, NAME_LEN_MAX};
+use zero_lsp::{FileLanguage, LanguageServerDefinition};
 
-use super::Settings;
+use super::WorkspaceSettings;
 use super::document::join;
 use super::program_path;
-use super::shape::{LimitValue, command_limits_schema};
+use super::settings_schema::{LimitSetting, command_limits_schema};
 
 /// One language server. Under the name of a known one, what is written here takes the place of what
 /// is known; under another name, `command` and `extensions` are needed.
@@ -39,25 +39,25 @@ pub(crate) struct LspServerSetting {
     settings: Option<Value>,
     /// How much it may use where that is not the usual, such as `{"command-memory": "4GB"}`.
     #[schemars(schema_with = "command_limits_schema")]
-    limits: BTreeMap<String, LimitValue>,
+    limits: BTreeMap<String, LimitSetting>,
     /// Whether it is left alone.
     disabled: bool,
 }
 
 /// The language servers that settings describe.
 #[derive(Debug, Default)]
-pub(crate) struct LspServers {
+pub(crate) struct ConfiguredLspServers {
     /// Those that may be started, known ones included, the better ones first.
-    pub(crate) definitions: Vec<ServerDefinition>,
+    pub(crate) definitions: Vec<LanguageServerDefinition>,
     /// The names of those that somebody turned off, each with where.
     pub(crate) turned_off: Vec<(String, String)>,
 }
 
-impl Settings {
+impl WorkspaceSettings {
     /// The language servers that count. Those of a folder that is not trusted do not. `home` is the
     /// person's folder.
-    pub(crate) fn lsp_servers(&self, home: Option<&Path>) -> LspServers {
-        let known = definition::known();
+    pub(crate) fn lsp_servers(&self, home: Option<&Path>) -> ConfiguredLspServers {
+        let known = server_definition::known();
         let (mut own, mut turned_off) = (Vec::new(), Vec::new());
         for entry in self.active() {
             let Some(name) = entry.key.strip_prefix("lspServers.") else { continue };
@@ -73,21 +73,26 @@ impl Settings {
             own.push(setting.over(name, known.unwrap_or_default(), entry.place()));
         }
         let off: Vec<String> = turned_off.iter().map(|(name, _)| name.clone()).collect();
-        LspServers { definitions: definition::with_known(own, &off), turned_off }
+        ConfiguredLspServers { definitions: server_definition::with_known(own, &off), turned_off }
     }
 }
 
 impl LspServerSetting {
     /// What is known with what is written here in its place.
-    fn over(self, name: &str, known: ServerDefinition, place: String) -> ServerDefinition {
+    fn over(
+        self,
+        name: &str,
+        known: LanguageServerDefinition,
+        place: String,
+    ) -> LanguageServerDefinition {
         let limits = self.raised().unwrap_or_default();
         let command = self.command.map(|command| std::iter::once(command).chain(self.args));
-        let languages = self.extensions.into_iter().map(|(ending, id)| Language {
+        let languages = self.extensions.into_iter().map(|(ending, id)| FileLanguage {
             ending: ending.strip_prefix('.').unwrap_or(&ending).to_owned(),
             id,
         });
-        let languages: Vec<Language> = languages.collect();
-        ServerDefinition {
+        let languages: Vec<FileLanguage> = languages.collect();
+        LanguageServerDefinition {
             name: name.to_owned(),
             commands: command.map_or(known.commands, |words| vec![words.collect()]),
             languages: if languages.is_empty() { known.languages } else { languages },
@@ -126,7 +131,7 @@ pub(super) fn wrong_servers(file: &Value) -> Vec<(String, String)> {
         if name.is_empty() || name.len() > NAME_LEN_MAX || !name.chars().all(is_fine) {
             let what = format!(
                 "`{}` cannot be the name of a language server: take 1 to {NAME_LEN_MAX} letters, digits, `-` or `_`",
-                zero_core::shown::line(name)
+                zero_core::sanitize::line(name)
             );
             wrong.push((pointer.clone(), what));
         }
@@ -137,7 +142,7 @@ pub(super) fn wrong_servers(file: &Value) -> Vec<(String, String)> {
             let what = "`args` go with a `command`; add it".to_owned();
             wrong.push((join(&pointer, "args"), what));
         }
-        let is_known = definition::known().iter().any(|known| known.name == *name);
+        let is_known = server_definition::known().iter().any(|known| known.name == *name);
         if is_known || setting.disabled {
             continue;
         }
@@ -147,7 +152,7 @@ pub(super) fn wrong_servers(file: &Value) -> Vec<(String, String)> {
         ] {
             if is_missing {
                 let names: Vec<String> =
-                    definition::known().into_iter().map(|known| known.name).collect();
+                    server_definition::known().into_iter().map(|known| known.name).collect();
                 let what = format!(
                     "no language server `{name}` is known, so it needs `{field}`; known are {}",
                     names.join(", ")
@@ -167,14 +172,15 @@ fn any_schema(_: &mut SchemaGenerator) -> Schema {
 mod tests {
     use serde_json::json;
 
-    use super::super::layer::LayerKind;
+    use super::super::layer::SettingsLayerKind;
     use super::super::program_path::settled;
     use super::super::tests::layers;
     use super::*;
-    use crate::trust::Standing;
+    use crate::trust::TrustState;
 
-    fn servers(kind: LayerKind, text: &str, standing: Standing) -> LspServers {
-        Settings::merge(&layers(&[(kind, text)]), standing).lsp_servers(Some(Path::new("/me")))
+    fn servers(kind: SettingsLayerKind, text: &str, standing: TrustState) -> ConfiguredLspServers {
+        WorkspaceSettings::merge(&layers(&[(kind, text)]), standing)
+            .lsp_servers(Some(Path::new("/me")))
     }
 
     #[test]
@@ -184,7 +190,7 @@ mod tests {
             "gopls": {"disabled": true},
             "mine": {"command": "./my-server", "args": ["--stdio"], "extensions": {".my": "my"},
                 "env": {"A": "b"}, "settings": {"my": 1}}}}"#;
-        let servers = servers(LayerKind::User, text, Standing::supposed());
+        let servers = servers(SettingsLayerKind::User, text, TrustState::supposed());
         let find = |name: &str| servers.definitions.iter().find(|server| server.name == name);
         let mine = find("mine").unwrap();
         assert_eq!(mine.commands, [["/me/my-server", "--stdio"]]);
@@ -202,9 +208,9 @@ mod tests {
     fn a_folder_that_is_not_trusted_brings_no_server() {
         let text = r#"{"lspServers": {"mine": {"command": "./evil", "extensions": {"py": "python"}},
             "clangd": {"command": "./evil"}}}"#;
-        for (standing, expected) in [(Standing::Never, false), (Standing::supposed(), true)] {
-            let servers = servers(LayerKind::Project, text, standing);
-            let evil = |server: &ServerDefinition| {
+        for (standing, expected) in [(TrustState::Never, false), (TrustState::supposed(), true)] {
+            let servers = servers(SettingsLayerKind::Project, text, standing);
+            let evil = |server: &LanguageServerDefinition| {
                 server
                     .commands
                     .iter()
@@ -220,10 +226,10 @@ mod tests {
         #[track_caller]
         fn check(command: &str, [of_project, of_person]: [&str; 2]) {
             for (layer, expected) in [
-                (LayerKind::Project, of_project),
-                (LayerKind::Local, of_project),
-                (LayerKind::User, of_person),
-                (LayerKind::Flag, of_person),
+                (SettingsLayerKind::Project, of_project),
+                (SettingsLayerKind::Local, of_project),
+                (SettingsLayerKind::User, of_person),
+                (SettingsLayerKind::Flag, of_person),
             ] {
                 let found = settled(command.to_owned(), layer, Some(Path::new("/me")));
                 assert_eq!(found, expected, "{layer:?}");
@@ -234,7 +240,7 @@ mod tests {
         check("~/bin/x", ["/me/bin/x"; 2]);
         check("./node_modules/.bin/x", ["./node_modules/.bin/x", "/me/node_modules/.bin/x"]);
         check("bin/../x", ["bin/../x", "/me/x"]);
-        assert_eq!(settled("bin/x".to_owned(), LayerKind::User, None), "/bin/x");
+        assert_eq!(settled("bin/x".to_owned(), SettingsLayerKind::User, None), "/bin/x");
     }
 
     #[test]

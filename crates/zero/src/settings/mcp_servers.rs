@@ -5,18 +5,18 @@
 //! cannot be used here (a variable that is not set, a transport nobody speaks any more) turns off
 //! that server alone, with the reason: a file that came from another program need not be perfect.
 
-mod define;
-mod expand;
-mod named;
-mod setting;
+mod definition_builder;
+mod editor_servers;
+mod server_setting;
+mod variable_expansion;
 
 use serde_json::{Map, Value};
-use zero_core::Violation;
-use zero_mcp::definition::ServerDefinition;
+use zero_core::SchemaViolation;
+use zero_mcp::server_definition::McpServerDefinition;
 
-pub(crate) use self::expand::is_reference;
-pub(crate) use self::setting::{McpSettings, schema, violations};
-use self::setting::{ServerSetting, check_time};
+use self::server_setting::{McpServerSetting, check_time};
+pub(crate) use self::server_setting::{McpSettings, schema, violations};
+pub(crate) use self::variable_expansion::is_reference;
 use super::document::join;
 use super::sandbox;
 
@@ -27,22 +27,22 @@ pub(crate) const COMMAND_ALIAS: &str = "default";
 
 /// The servers that settings describe.
 #[derive(Debug, Default)]
-pub(crate) struct McpServers {
+pub(crate) struct ConfiguredMcpServers {
     /// Those that can be used, in the order they are written.
-    pub(crate) definitions: Vec<ServerDefinition>,
+    pub(crate) definitions: Vec<McpServerDefinition>,
     /// Those that cannot, each with why and what to do.
-    pub(crate) problems: Vec<ServerProblem>,
+    pub(crate) problems: Vec<McpServerProblem>,
     /// Those that somebody turned off.
-    pub(crate) turned_off: Vec<ServerProblem>,
+    pub(crate) turned_off: Vec<McpServerProblem>,
     /// Those of which a rule denies every tool, so that there is no reason to start them.
-    pub(crate) denied: Vec<ServerProblem>,
+    pub(crate) denied: Vec<McpServerProblem>,
     /// What is written of a server and does nothing here.
-    pub(crate) ignored: Vec<ServerProblem>,
+    pub(crate) ignored: Vec<McpServerProblem>,
 }
 
 /// Something to tell of one server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ServerProblem {
+pub(crate) struct McpServerProblem {
     /// Its name as written.
     pub(crate) alias: String,
     /// What there is to say.
@@ -72,7 +72,7 @@ fn each(file: &Value) -> Vec<(String, &Value)> {
 }
 
 /// Servers of the wrong form.
-pub(super) fn misshapen(file: &Value) -> Vec<Violation> {
+pub(super) fn misshapen(file: &Value) -> Vec<SchemaViolation> {
     let servers = each(file).into_iter();
     servers.flat_map(|(pointer, server)| violations(&pointer, server)).collect()
 }
@@ -81,12 +81,14 @@ pub(super) fn misshapen(file: &Value) -> Vec<Violation> {
 pub(super) fn wrong_servers(file: &Value) -> Vec<(String, String)> {
     let mut wrong = unnamed(file);
     for (pointer, server) in each(file) {
-        let Ok(setting) = serde_json::from_value::<ServerSetting>(server.clone()) else { continue };
+        let Ok(setting) = serde_json::from_value::<McpServerSetting>(server.clone()) else {
+            continue;
+        };
         let Some(fields) = server.as_object() else { continue };
         wrong.extend(said_twice(&pointer, fields));
         wrong.extend(wrong_times(&pointer, fields, &setting));
         for (list, check) in [
-            ("network", sandbox::check_host as sandbox::Check),
+            ("network", sandbox::check_host as sandbox::TextCheck),
             ("writable", sandbox::check_writable),
         ] {
             wrong.extend(sandbox::wrong_items(file, &join(&pointer, list), check));
@@ -135,7 +137,7 @@ fn said_twice(pointer: &str, fields: &Map<String, Value>) -> Vec<(String, String
 fn wrong_times(
     pointer: &str,
     fields: &Map<String, Value>,
-    setting: &ServerSetting,
+    setting: &McpServerSetting,
 ) -> Vec<(String, String)> {
     let mut times: Vec<(String, &Value)> = Vec::new();
     for name in ["timeout", "startupTimeout", "maxTimeout"] {

@@ -2,74 +2,77 @@
 //! that is not trusted can only tighten.
 
 use serde_json::Value;
-use zero_core::Limits;
-use zero_policy::Mode;
+use zero_core::HostLimits;
+use zero_policy::PermissionMode;
 
-use super::{Entry, EntryState, hooks, limit, mode, sandbox};
+use super::{SettingsEntry, SettingsEntryState, hooks, limit, mode, sandbox};
 
 /// The entries so far, and what they amount to.
 #[derive(Debug, Default)]
-pub(super) struct Merge {
-    pub(super) entries: Vec<Entry>,
-    mode: Option<Mode>,
-    limits: Limits,
+pub(super) struct SettingsMerger {
+    pub(super) entries: Vec<SettingsEntry>,
+    mode: Option<PermissionMode>,
+    limits: HostLimits,
 }
 
-impl Merge {
+impl SettingsMerger {
     /// Adds what a file says, and settles whether it counts.
-    pub(super) fn add(&mut self, mut entry: Entry, trusted: bool) {
+    pub(super) fn add(&mut self, mut entry: SettingsEntry, trusted: bool) {
         entry.state = match entry.key.as_str() {
             "permissions.ask" if !trusted && raises_limits(&entry.value) => {
                 // The question counts; what it would raise does not, and waits to be seen.
-                self.entries.push(Entry { value: without_limits(&entry.value), ..entry.clone() });
-                EntryState::SetAside
+                self.entries
+                    .push(SettingsEntry { value: without_limits(&entry.value), ..entry.clone() });
+                SettingsEntryState::SetAside
             }
-            "permissions.ask" | "permissions.deny" | "sandbox.masked" => EntryState::Active,
-            "permissions.allow" if trusted => EntryState::Active,
+            "permissions.ask" | "permissions.deny" | "sandbox.masked" => SettingsEntryState::Active,
+            "permissions.allow" if trusted => SettingsEntryState::Active,
             "permissions.mode" if trusted || self.tightens_mode(&entry) => {
                 self.mode = mode(&entry);
                 self.override_earlier(&entry.key);
-                EntryState::Active
+                SettingsEntryState::Active
             }
             key if key.starts_with("limits.") && (trusted || self.tightens_limit(&entry)) => {
                 if let Some((name, value)) = limit(&entry) {
                     let _ = self.limits.set(name, &value);
                 }
                 self.override_earlier(&entry.key);
-                EntryState::Active
+                SettingsEntryState::Active
             }
-            key if trusted && is_open_list(key) => EntryState::Active,
+            key if trusted && is_open_list(key) => SettingsEntryState::Active,
             "bash.on-timeout" if trusted || entry.value == "kill" => {
                 self.override_earlier(&entry.key);
-                EntryState::Active
+                SettingsEntryState::Active
             }
-            "bash.on-timeout" => EntryState::SetAside,
+            "bash.on-timeout" => SettingsEntryState::SetAside,
             // Where prompts go, who may send some, and what becomes of them is never for a project
             // to say.
-            key if is_only_yours(key) && entry.layer.is_of_workspace() => EntryState::OnlyYours,
+            key if is_only_yours(key) && entry.layer.is_of_workspace() => {
+                SettingsEntryState::OnlyYours
+            }
             key if trusted && is_one_thing(key) => {
                 self.override_earlier(&entry.key);
-                EntryState::Active
+                SettingsEntryState::Active
             }
             key if trusted && !key.starts_with("permissions.") && !key.starts_with("limits.") => {
-                EntryState::NotUsed
+                SettingsEntryState::NotUsed
             }
-            _ => EntryState::SetAside,
+            _ => SettingsEntryState::SetAside,
         };
         self.entries.push(entry);
     }
 
     /// Whether a mode gives no freedom. The freer modes differ in kind, not only in degree, so
     /// none of them counts as the stricter one.
-    fn tightens_mode(&self, entry: &Entry) -> bool {
+    fn tightens_mode(&self, entry: &SettingsEntry) -> bool {
         match mode(entry) {
-            Some(Mode::Plan) => true,
-            Some(Mode::Ask) => self.mode != Some(Mode::Plan),
-            Some(Mode::AcceptEdits | Mode::Auto) | None => false,
+            Some(PermissionMode::Plan) => true,
+            Some(PermissionMode::Ask) => self.mode != Some(PermissionMode::Plan),
+            Some(PermissionMode::AcceptEdits | PermissionMode::Auto) | None => false,
         }
     }
 
-    fn tightens_limit(&self, entry: &Entry) -> bool {
+    fn tightens_limit(&self, entry: &SettingsEntry) -> bool {
         let mut changed = self.limits.clone();
         limit(entry).is_some_and(|(name, value)| changed.set(name, &value).is_ok())
             && is_within(&changed, &self.limits)
@@ -77,8 +80,8 @@ impl Merge {
 
     fn override_earlier(&mut self, key: &str) {
         for entry in self.entries.iter_mut().filter(|entry| entry.key == key) {
-            if entry.state == EntryState::Active {
-                entry.state = EntryState::Overridden;
+            if entry.state == SettingsEntryState::Active {
+                entry.state = SettingsEntryState::Overridden;
             }
         }
     }
@@ -114,8 +117,8 @@ fn is_one_thing(key: &str) -> bool {
 
 /// Whether no limit of `changed` is larger than in `usual`. All fields are named, so that a new
 /// one cannot be forgotten here.
-fn is_within(changed: &Limits, usual: &Limits) -> bool {
-    let Limits {
+fn is_within(changed: &HostLimits, usual: &HostLimits) -> bool {
+    let HostLimits {
         file_timeout,
         search_timeout,
         command_timeout,
@@ -172,19 +175,19 @@ mod tests {
     use serde_json::json;
 
     use super::super::tests::{USER, layers};
-    use super::super::{LayerKind, Settings};
+    use super::super::{SettingsLayerKind, WorkspaceSettings};
     use super::*;
-    use crate::trust::Standing;
+    use crate::trust::TrustState;
 
     /// What counts and what does not, one line for each thing the files say.
     #[track_caller]
-    fn check(files: &[(LayerKind, &str)], standing: Standing, expected: &[&str]) {
-        let settings = Settings::merge(&layers(files), standing);
+    fn check(files: &[(SettingsLayerKind, &str)], standing: TrustState, expected: &[&str]) {
+        let settings = WorkspaceSettings::merge(&layers(files), standing);
         let shown: Vec<String> = settings
             .entries()
             .iter()
             .map(|entry| {
-                let Entry { layer, key, value, state, line, .. } = entry;
+                let SettingsEntry { layer, key, value, state, line, .. } = entry;
                 format!("{}:{line} {key} {value} {state:?}", layer.word())
             })
             .collect();
@@ -194,9 +197,9 @@ mod tests {
     #[test]
     fn later_files_win_and_rules_add_up() {
         let project = "{\"permissions\": {\"allow\": [\n\"Grep\"], \"mode\": \"auto\"},\n\"limits\": {\"file-timeout\": \"40s\"}, \"hooks\": {\"PreToolUse\": [{\"command\": \"x\"}]}}";
-        let trusted = Standing::supposed();
+        let trusted = TrustState::supposed();
         check(
-            &[(LayerKind::User, USER), (LayerKind::Project, project)],
+            &[(SettingsLayerKind::User, USER), (SettingsLayerKind::Project, project)],
             trusted,
             &[
                 "user:1 permissions.allow \"Read\" Active",
@@ -220,9 +223,9 @@ mod tests {
         ] {
             let project = format!(r#"{{"permissions": {{"mode": "{mode}"}}}}"#);
             let user = r#"{"permissions": {"mode": "auto"}}"#;
-            let settings = Settings::merge(
-                &layers(&[(LayerKind::User, user), (LayerKind::Project, &project)]),
-                Standing::Never,
+            let settings = WorkspaceSettings::merge(
+                &layers(&[(SettingsLayerKind::User, user), (SettingsLayerKind::Project, &project)]),
+                TrustState::Never,
             );
             assert_eq!(format!("{:?}", settings.entries()[1].state), state, "{mode}");
             let expected = if state == "Active" { mode } else { "auto" };
@@ -233,10 +236,10 @@ mod tests {
             "mcpServers": {"a": {}}, "mcp": {"toolSchemaBudget": 1}, "tools": {"toolCallCommand": "c"}, "hooks": {"PostToolUse": [{"command": "d"}]}}"#;
         check(
             &[
-                (LayerKind::Project, r#"{"permissions": {"mode": "plan"}}"#),
-                (LayerKind::Local, local),
+                (SettingsLayerKind::Project, r#"{"permissions": {"mode": "plan"}}"#),
+                (SettingsLayerKind::Local, local),
             ],
-            Standing::Never,
+            TrustState::Never,
             &[
                 "project:1 permissions.mode \"plan\" Active",
                 "local:1 permissions.mode \"ask\" SetAside",
@@ -257,8 +260,8 @@ mod tests {
 
     #[test]
     fn every_limit_is_told_smaller_from_larger() {
-        for name in Limits::NAMES {
-            let usual = Limits::default();
+        for name in HostLimits::NAMES {
+            let usual = HostLimits::default();
             let tried = |value: &str| {
                 let mut changed = usual.clone();
                 changed.set(name, value).map(|()| is_within(&changed, &usual)).ok()
@@ -283,11 +286,14 @@ mod tests {
             "permissions": {"ask": [{"rule": "Bash(make:*)", "limits": {"command-memory": "9GB"}}]}}"#;
         let local =
             r#"{"bash": {"on-timeout": "kill"}, "limits": {"Bash": {"command-memory": "2GB"}}}"#;
-        let files =
-            [(LayerKind::User, user), (LayerKind::Project, project), (LayerKind::Local, local)];
+        let files = [
+            (SettingsLayerKind::User, user),
+            (SettingsLayerKind::Project, project),
+            (SettingsLayerKind::Local, local),
+        ];
         check(
             &files,
-            Standing::Never,
+            TrustState::Never,
             &[
                 "user:1 sandbox.network \"a.org\" Active",
                 "user:1 limits.Bash.command-memory \"1GB\" Overridden",
@@ -307,11 +313,11 @@ mod tests {
                 "local:1 limits.Bash.command-memory \"2GB\" SetAside",
             ],
         );
-        let trusted = Standing::supposed();
-        let settings = Settings::merge(&layers(&files), trusted);
-        assert!(settings.entries().iter().all(|entry| entry.state != EntryState::SetAside));
+        let trusted = TrustState::supposed();
+        let settings = WorkspaceSettings::merge(&layers(&files), trusted);
+        assert!(settings.entries().iter().all(|entry| entry.state != SettingsEntryState::SetAside));
         assert_eq!(settings.network(), ["a.org", "b.org"]);
-        let mut limits = Limits::default();
+        let mut limits = HostLimits::default();
         settings.limits(&mut limits);
         let bash = limits.command_of(&zero_core::ToolName::new("Bash").unwrap());
         assert_eq!(bash.memory_max, zero_core::ByteSize::megabytes(2000));

@@ -9,16 +9,16 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde_json::Value;
 use zero_mcp::client::credentials::{DesktopKeyring, SecretStore};
-use zero_policy::Mode;
+use zero_policy::PermissionMode;
 use zero_runtime::DialectName;
 use zero_sandbox::ConfigFile;
-use zero_session::agent::Agent;
+use zero_session::agent::AgentProfile;
 use zero_session::key::is_agent_id;
-use zero_session::model::catalogue::{Api, Key, KeySource, ModelConfig};
-use zero_session::model::{ModelError, ModelErrorKind, Prices, Thinking};
+use zero_session::model::catalog::{ApiKey, ApiKeySource, ModelApi, ModelConfig};
+use zero_session::model::{ModelError, ModelErrorKind, ThinkingEffort, TokenPrices};
 
-use super::Settings;
-use crate::config::Config;
+use super::WorkspaceSettings;
+use crate::environment::EnvironmentConfig;
 
 /// Most bytes of a file that holds a key.
 pub(crate) const KEY_BYTES_MAX: u64 = 16 * 1024;
@@ -58,7 +58,7 @@ pub(crate) enum SecretSetting {
     Env(String),
     /// In this file, which holds nothing else; `~` is your home.
     File(String),
-    /// In the keyring of the desktop, under this name; `zero config set-key NAME` puts it there.
+    /// In the keyring of the desktop, under this name; `zero environment set-key NAME` puts it there.
     Keyring(String),
 }
 
@@ -91,7 +91,7 @@ pub(crate) struct AgentSetting {
     tools: Option<Vec<String>>,
     /// How much it may do without asking.
     #[schemars(schema_with = "mode_schema")]
-    mode: Option<Mode>,
+    mode: Option<PermissionMode>,
     /// How much its model should think.
     #[schemars(schema_with = "thinking_schema")]
     thinking: Option<String>,
@@ -99,11 +99,11 @@ pub(crate) struct AgentSetting {
     max_turns: Option<u32>,
 }
 
-const APIS: [(&str, Api, &str); 4] = [
-    ("chat", Api::OpenAiChat, "https://api.openai.com/v1"),
-    ("responses", Api::OpenAiResponses, "https://api.openai.com/v1"),
-    ("anthropic", Api::Anthropic, "https://api.anthropic.com"),
-    ("gemini", Api::Gemini, "https://generativelanguage.googleapis.com"),
+const APIS: [(&str, ModelApi, &str); 4] = [
+    ("chat", ModelApi::OpenAiChat, "https://api.openai.com/v1"),
+    ("responses", ModelApi::OpenAiResponses, "https://api.openai.com/v1"),
+    ("anthropic", ModelApi::Anthropic, "https://api.anthropic.com"),
+    ("gemini", ModelApi::Gemini, "https://generativelanguage.googleapis.com"),
 ];
 
 /// Names of agents and models that are none, by their JSON pointer.
@@ -123,9 +123,9 @@ pub(super) fn wrong_names(value: &Value) -> Vec<(String, String)> {
     agents.chain(models).collect()
 }
 
-impl Settings {
+impl WorkspaceSettings {
     /// The models that settings name.
-    pub(crate) fn models(&self, config: &Config) -> Vec<ModelConfig> {
+    pub(crate) fn models(&self, config: &EnvironmentConfig) -> Vec<ModelConfig> {
         let model = |(name, setting): (String, ModelSetting)| {
             let (_, api, base) = APIS.into_iter().find(|(word, ..)| *word == setting.api)?;
             Some(ModelConfig {
@@ -161,12 +161,12 @@ impl Settings {
     }
 
     /// The agents that settings name.
-    pub(crate) fn agents(&self) -> Vec<Agent> {
+    pub(crate) fn agents(&self) -> Vec<AgentProfile> {
         let agent = |(id, setting): (String, AgentSetting)| {
             let dialect = setting.dialect.and_then(|name| DialectName::from_str(&name).ok());
             let word = setting.thinking.unwrap_or_default();
-            let thinking = Thinking::ALL.into_iter().find(|level| level.word() == word);
-            Agent {
+            let thinking = ThinkingEffort::ALL.into_iter().find(|level| level.word() == word);
+            AgentProfile {
                 id,
                 model: setting.model,
                 dialect,
@@ -203,8 +203,8 @@ impl Settings {
 }
 
 impl PriceSetting {
-    fn prices(self) -> Prices {
-        Prices {
+    fn prices(self) -> TokenPrices {
+        TokenPrices {
             input: self.input,
             output: self.output,
             cache_read: self.cache_read.unwrap_or(self.input),
@@ -215,7 +215,7 @@ impl PriceSetting {
 
 impl SecretSetting {
     /// What reads it when it is needed.
-    pub(crate) fn source(self, config: &Config) -> KeySource {
+    pub(crate) fn source(self, config: &EnvironmentConfig) -> ApiKeySource {
         let variable = match &self {
             Self::Env(name) => config.variable(name).map(str::to_owned),
             _ => None,
@@ -223,7 +223,9 @@ impl SecretSetting {
         let home = config.home().map(PathBuf::from);
         Arc::new(move || {
             let wrong = |what: String| ModelError::new(ModelErrorKind::Auth, what);
-            self.read(variable.as_deref(), home.as_ref()).map(|key| Key::new(&key)).map_err(wrong)
+            self.read(variable.as_deref(), home.as_ref())
+                .map(|key| ApiKey::new(&key))
+                .map_err(wrong)
         })
     }
 
@@ -283,23 +285,23 @@ fn dialect_schema(_: &mut SchemaGenerator) -> Schema {
 }
 
 fn mode_schema(_: &mut SchemaGenerator) -> Schema {
-    json_schema!({"type": "string", "enum": Mode::ALL.map(Mode::as_str)})
+    json_schema!({"type": "string", "enum": PermissionMode::ALL.map(PermissionMode::as_str)})
 }
 
 fn thinking_schema(_: &mut SchemaGenerator) -> Schema {
-    json_schema!({"type": "string", "enum": Thinking::ALL.map(Thinking::word)})
+    json_schema!({"type": "string", "enum": ThinkingEffort::ALL.map(ThinkingEffort::word)})
 }
 
 #[cfg(test)]
 mod tests {
     #![expect(clippy::disallowed_methods, reason = "tests set up real files")]
-    use super::super::LayerKind;
+    use super::super::SettingsLayerKind;
     use super::super::tests::layers;
     use super::*;
-    use crate::trust::Standing;
+    use crate::trust::TrustState;
 
-    fn settings(kind: LayerKind, text: &str) -> Settings {
-        Settings::merge(&layers(&[(kind, text)]), Standing::Never)
+    fn settings(kind: SettingsLayerKind, text: &str) -> WorkspaceSettings {
+        WorkspaceSettings::merge(&layers(&[(kind, text)]), TrustState::Never)
     }
 
     const MODELS: &str = r#"{
@@ -315,8 +317,8 @@ mod tests {
 
     #[test]
     fn models_and_agents_are_what_settings_say() {
-        let config = Config::default().with_variable("K", " secret\n");
-        let settings = settings(LayerKind::User, MODELS);
+        let config = EnvironmentConfig::default().with_variable("K", " secret\n");
+        let settings = settings(SettingsLayerKind::User, MODELS);
         let models = settings.models(&config);
         let shown: Vec<_> = models
             .iter()
@@ -336,14 +338,14 @@ mod tests {
         assert_eq!((agents[0].id.as_str(), agents[0].turns_max), ("qa", Some(7)));
         assert_eq!(
             (agents[0].dialect, agents[0].mode),
-            (Some(DialectName::Qwen), Some(Mode::Plan))
+            (Some(DialectName::Qwen), Some(PermissionMode::Plan))
         );
     }
 
     #[test]
     fn a_folder_that_is_not_trusted_brings_neither() {
-        let settings = settings(LayerKind::Project, MODELS);
-        assert!(settings.models(&Config::default()).is_empty());
+        let settings = settings(SettingsLayerKind::Project, MODELS);
+        assert!(settings.models(&EnvironmentConfig::default()).is_empty());
         assert!(settings.agents().is_empty() && settings.default_model().is_none());
         assert_eq!(settings.set_aside().count(), 5);
     }

@@ -7,11 +7,11 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use zero_core::ExtraRoots;
+use zero_core::ExtraRootCertificates;
 use zero_sandbox::ConfigFile;
 
-use super::Settings;
-use crate::config::Config;
+use super::WorkspaceSettings;
+use crate::environment::EnvironmentConfig;
 use crate::exit::UsageError;
 
 /// The keys below `network`.
@@ -32,12 +32,15 @@ pub(crate) struct NetworkSettings {
     extra_ca: Option<String>,
 }
 
-impl Settings {
+impl WorkspaceSettings {
     /// The certificates that are trusted besides those of this machine.
-    pub(crate) fn extra_roots(&self, config: &Config) -> Result<ExtraRoots, UsageError> {
+    pub(crate) fn extra_roots(
+        &self,
+        config: &EnvironmentConfig,
+    ) -> Result<ExtraRootCertificates, UsageError> {
         let entry = self.active().find(|entry| entry.key == EXTRA_CA);
         let Some(file) = entry.and_then(|entry| entry.value.as_str()) else {
-            return Ok(ExtraRoots::default());
+            return Ok(ExtraRootCertificates::default());
         };
         let unusable =
             |why: String| UsageError(format!("`{EXTRA_CA}` cannot be used: `{file}` {why}"));
@@ -46,7 +49,7 @@ impl Settings {
     }
 }
 
-fn read(path: PathBuf) -> Result<ExtraRoots, String> {
+fn read(path: PathBuf) -> Result<ExtraRootCertificates, String> {
     let bytes = ConfigFile::Own(path).read(FILE_BYTES_MAX);
     let bytes = bytes.map_err(|error| format!("cannot be read: {error}"))?;
     let bytes = bytes.ok_or("is not there; put it there, or remove the setting")?;
@@ -67,7 +70,7 @@ fn read(path: PathBuf) -> Result<ExtraRoots, String> {
     }
     match certificates.is_empty() {
         true => Err(none()),
-        false => Ok(ExtraRoots::new(certificates)),
+        false => Ok(ExtraRootCertificates::new(certificates)),
     }
 }
 

@@ -7,28 +7,28 @@ use crate::terminal::escape_line;
 
 /// One thing that is wrong with a settings file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Problem {
+pub(crate) struct SettingsProblem {
     /// The file, as it is shown to people.
     pub(crate) file: String,
     /// Line and column, both from 1, where the file could be read that far.
-    pub(crate) place: Option<Place>,
+    pub(crate) place: Option<SettingsLocation>,
     /// What is wrong, and what to do about it.
     pub(crate) what: String,
 }
 
 /// A place in a text: line and column, both from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Place {
+pub(crate) struct SettingsLocation {
     pub(crate) line: u32,
     pub(crate) column: u32,
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for SettingsProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // A key of a downloaded file is quoted here; it must not pass for a line of ours.
         let (file, what) = (escape_line(&self.file), escape_line(&self.what));
         match self.place {
-            Some(Place { line, column }) => write!(f, "{file}:{line}:{column}: {what}"),
+            Some(SettingsLocation { line, column }) => write!(f, "{file}:{line}:{column}: {what}"),
             None => write!(f, "{file}: {what}"),
         }
     }
@@ -39,7 +39,7 @@ impl fmt::Display for Problem {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) struct SettingsError {
     /// Everything that is wrong, file by file from top to bottom; never empty.
-    pub(crate) problems: Vec<Problem>,
+    pub(crate) problems: Vec<SettingsProblem>,
 }
 
 impl fmt::Display for SettingsError {

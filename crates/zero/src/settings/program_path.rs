@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use super::layer::LayerKind;
+use super::layer::SettingsLayerKind;
 
 /// A program's path with its beginning settled: in a project's settings that is the project, in the
 /// person's own their home folder. Those count in every folder, and a program that anybody's
 /// project brings along is not what they mean.
-pub(super) fn settled(command: String, layer: LayerKind, home: Option<&Path>) -> String {
+pub(super) fn settled(command: String, layer: SettingsLayerKind, home: Option<&Path>) -> String {
     let home = home.unwrap_or(Path::new("/"));
     let from_home = match command.strip_prefix("~/") {
         Some(below) => Some(home.join(below)),

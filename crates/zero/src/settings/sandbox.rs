@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde_json::Value;
-use zero_policy::protected::{ProtectedPlaces, protected, sensitive};
+use zero_policy::protected_paths::{ProtectedPaths, protected, sensitive};
 use zero_policy::{CommandHosts, HostPattern};
-use zero_runtime::{CommandNetwork, CommandSettings, OnTimeout};
-use zero_sandbox::Property;
+use zero_runtime::{CommandNetwork, CommandSettings, TimeoutAction};
+use zero_sandbox::SandboxProperty;
 
 use super::document::join;
-use super::{Place, Problem, Settings};
-use crate::config::Config;
+use super::{SettingsLocation, SettingsProblem, WorkspaceSettings};
+use crate::environment::EnvironmentConfig;
 use crate::policy::canonical_folder;
 
 /// The host that means servers of the same session.
@@ -24,7 +24,7 @@ pub(crate) const LOCALHOST: &str = "localhost";
 pub(crate) struct SandboxSettings {
     /// Hosts that commands may reach, such as `example.com`, `*.example.org` or
     /// `example.com:8443`; `localhost` means servers that commands of the same session started.
-    /// Nobody when empty, but hosts that rules for `WebFetch` allow.
+    /// Nobody when empty, but hosts that rules for `WebFetchTool` allow.
     network: Vec<String>,
     /// Further environment variables that commands get: `NPM_TOKEN`, or `MY_*` for those of them
     /// that hold no secret.
@@ -51,7 +51,7 @@ pub(crate) struct BashSettings {
 }
 
 fn weaker_schema(_: &mut SchemaGenerator) -> Schema {
-    json_schema!({"type": "array", "items": {"type": "string", "enum": Property::ALL.map(Property::word)}})
+    json_schema!({"type": "array", "items": {"type": "string", "enum": SandboxProperty::ALL.map(SandboxProperty::word)}})
 }
 
 fn on_timeout_schema(_: &mut SchemaGenerator) -> Schema {
@@ -68,11 +68,11 @@ pub(crate) const LISTS: [&str; 5] = [
 ];
 
 /// Whether a text of a list names something; the error says what is wrong with it.
-pub(super) type Check = fn(&str) -> Result<(), String>;
+pub(super) type TextCheck = fn(&str) -> Result<(), String>;
 
 /// Texts of the right form that name nothing: by their JSON pointer.
 pub(crate) fn wrong_texts(value: &Value) -> Vec<(String, String)> {
-    let checks: [(&str, Check); 4] = [
+    let checks: [(&str, TextCheck); 4] = [
         ("/sandbox/network", check_host),
         ("/sandbox/environment", check_variable),
         ("/sandbox/writable", check_writable),
@@ -86,7 +86,7 @@ pub(crate) fn wrong_texts(value: &Value) -> Vec<(String, String)> {
 }
 
 /// The texts of the list at a JSON pointer that name nothing.
-pub(super) fn wrong_items(value: &Value, list: &str, check: Check) -> Vec<(String, String)> {
+pub(super) fn wrong_items(value: &Value, list: &str, check: TextCheck) -> Vec<(String, String)> {
     let items = value.pointer(list).and_then(Value::as_array).into_iter().flatten();
     let mut wrong = Vec::new();
     for (index, item) in items.enumerate() {
@@ -117,29 +117,29 @@ fn check_variable(text: &str) -> Result<(), String> {
 }
 
 pub(super) fn check_writable(text: &str) -> Result<(), String> {
-    match Written::of(text)? {
-        Written::Workspace(_) => Err(
+    match PathSetting::of(text)? {
+        PathSetting::Workspace(_) => Err(
             "lies in the workspace, which commands may change anyway; write an absolute path or \
              one with `~/`"
                 .to_owned(),
         ),
-        Written::Machine(path) if path == Path::new("/") => {
+        PathSetting::Machine(path) if path == Path::new("/") => {
             Err("is the whole machine; name a folder that holds only what commands make".to_owned())
         }
-        Written::Home(path) if path.as_os_str().is_empty() => {
+        PathSetting::Home(path) if path.as_os_str().is_empty() => {
             Err("is your whole home folder; name a folder that holds only what commands make"
                 .to_owned())
         }
-        Written::Machine(_) | Written::Home(_) => Ok(()),
+        PathSetting::Machine(_) | PathSetting::Home(_) => Ok(()),
     }
 }
 
 fn check_masked(text: &str) -> Result<(), String> {
-    match Written::of(text)? {
-        Written::Machine(path) if path == Path::new("/") => {
+    match PathSetting::of(text)? {
+        PathSetting::Machine(path) if path == Path::new("/") => {
             Err("is the whole machine; no command could run; name what must not be read".to_owned())
         }
-        Written::Workspace(path) if path.as_os_str().is_empty() => {
+        PathSetting::Workspace(path) if path.as_os_str().is_empty() => {
             Err("is the whole workspace; no command could run; name what must not be read"
                 .to_owned())
         }
@@ -148,7 +148,7 @@ fn check_masked(text: &str) -> Result<(), String> {
 }
 
 /// A path as it stands in settings.
-enum Written {
+enum PathSetting {
     /// `/x`.
     Machine(PathBuf),
     /// `~/x`, without the `~`.
@@ -157,7 +157,7 @@ enum Written {
     Workspace(PathBuf),
 }
 
-impl Written {
+impl PathSetting {
     fn of(text: &str) -> Result<Self, String> {
         let (rest, from): (&str, fn(PathBuf) -> Self) = match text {
             "~" => ("", Self::Home),
@@ -191,9 +191,9 @@ impl Written {
     }
 }
 
-impl Settings {
+impl WorkspaceSettings {
     /// What holds for the commands of a host in the workspace whose first folder is `root`.
-    pub(crate) fn commands(&self, config: &Config, root: &Path) -> CommandSettings {
+    pub(crate) fn commands(&self, config: &EnvironmentConfig, root: &Path) -> CommandSettings {
         let mut commands = config.commands();
         let (localhost, hosts) = self.listed_hosts();
         commands.network = CommandNetwork { localhost, hosts };
@@ -202,8 +202,8 @@ impl Settings {
         commands.masked.extend(self.paths("sandbox.masked", config, root));
         commands.weaknesses = self.weaker();
         commands.on_timeout = match self.texts("bash.on-timeout").first().map(String::as_str) {
-            Some("job") => OnTimeout::Job,
-            _ => OnTimeout::Kill,
+            Some("job") => TimeoutAction::Job,
+            _ => TimeoutAction::Kill,
         };
         commands
     }
@@ -222,7 +222,7 @@ impl Settings {
     pub(crate) fn command_hosts(&self) -> CommandHosts {
         let (localhost, listed) = self.listed_hosts();
         // Where the network may be the machine's, so may its loopback.
-        let is_enforced = !self.weaker().contains(&Property::Network);
+        let is_enforced = !self.weaker().contains(&SandboxProperty::Network);
         CommandHosts { listed, own_loopback: localhost && is_enforced }
     }
 
@@ -232,15 +232,19 @@ impl Settings {
     }
 
     /// What commands may do without.
-    pub(crate) fn weaker(&self) -> Vec<Property> {
+    pub(crate) fn weaker(&self) -> Vec<SandboxProperty> {
         let words = self.texts("sandbox.weaker");
-        let meant = |property: &Property| words.iter().any(|word| word == property.word());
-        Property::ALL.into_iter().filter(meant).collect()
+        let meant = |property: &SandboxProperty| words.iter().any(|word| word == property.word());
+        SandboxProperty::ALL.into_iter().filter(meant).collect()
     }
 
     /// Folders that no setting may open to commands, though they are named. What is wrong with the
     /// texts alone was found before.
-    pub(super) fn misplaced(&self, config: &Config, root: &Path) -> Vec<Problem> {
+    pub(super) fn misplaced(
+        &self,
+        config: &EnvironmentConfig,
+        root: &Path,
+    ) -> Vec<SettingsProblem> {
         let mut problems = Vec::new();
         for entry in self.active().filter(|entry| entry.key == "sandbox.writable") {
             let Some(written) = entry.value.as_str() else { continue };
@@ -256,17 +260,17 @@ impl Settings {
     pub(super) fn opened(
         &self,
         written: &str,
-        config: &Config,
+        config: &EnvironmentConfig,
         root: &Path,
     ) -> Result<PathBuf, String> {
-        let path = Written::of(written).ok().and_then(|path| path.path(config.home(), root));
+        let path = PathSetting::of(written).ok().and_then(|path| path.path(config.home(), root));
         let path = path.ok_or_else(|| {
             format!("`{written}`: where your home folder is is not known; set HOME")
         })?;
         let state = config.state().ok().map(|state| state.path().to_owned());
         let own = config.settings_file().ok().and_then(|file| file.parent().map(Path::to_owned));
         let roots = [root.to_owned()];
-        let places = ProtectedPlaces::new(&roots, config.home(), own.as_deref(), state.as_deref());
+        let places = ProtectedPaths::new(&roots, config.home(), own.as_deref(), state.as_deref());
         let real = canonical_folder(root, &path);
         let why = [&path, &real]
             .into_iter()
@@ -285,18 +289,18 @@ impl Settings {
     }
 
     /// The files and folders that a list names, links settled.
-    fn paths(&self, key: &str, config: &Config, root: &Path) -> Vec<PathBuf> {
+    fn paths(&self, key: &str, config: &EnvironmentConfig, root: &Path) -> Vec<PathBuf> {
         let texts = self.texts(key);
-        let written = texts.iter().filter_map(|text| Written::of(text).ok());
+        let written = texts.iter().filter_map(|text| PathSetting::of(text).ok());
         let paths = written.filter_map(|path| path.path(config.home(), root));
         paths.map(|path| canonical_folder(root, &path)).collect()
     }
 }
 
-impl super::Entry {
-    fn problem(&self, what: String) -> Problem {
-        let place = Some(Place { line: self.line, column: 1 });
-        Problem { file: self.file.clone(), place, what }
+impl super::SettingsEntry {
+    fn problem(&self, what: String) -> SettingsProblem {
+        let place = Some(SettingsLocation { line: self.line, column: 1 });
+        SettingsProblem { file: self.file.clone(), place, what }
     }
 }
 
@@ -305,8 +309,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::settings::{Layer, LayerKind};
-    use crate::trust::Standing;
+    use crate::settings::{SettingsLayer, SettingsLayerKind};
+    use crate::trust::TrustState;
 
     #[track_caller]
     fn check(list: &str, text: &str, expected: Option<&str>) {
@@ -373,16 +377,17 @@ mod tests {
         check("masked", ".", Some("`.` is the whole workspace"));
     }
 
-    fn settings(text: &str) -> Settings {
-        let layer = Layer::parse(LayerKind::User, "f".to_owned(), text.as_bytes()).unwrap();
-        Settings::merge(&[layer], Standing::supposed())
+    fn settings(text: &str) -> WorkspaceSettings {
+        let layer =
+            SettingsLayer::parse(SettingsLayerKind::User, "f".to_owned(), text.as_bytes()).unwrap();
+        WorkspaceSettings::merge(&[layer], TrustState::supposed())
     }
 
     #[test]
     fn what_holds_secrets_or_runs_code_stays_closed() {
         #[track_caller]
         fn check(folder: &Path, writable: &str, is_fine: bool) {
-            let config = Config::for_test(folder);
+            let config = EnvironmentConfig::for_test(folder);
             let text = json!({"sandbox": {"writable": [writable]}}).to_string();
             let problems = settings(&text).misplaced(&config, &folder.join("w"));
             assert_eq!(problems.is_empty(), is_fine, "{writable}: {problems:?}");
@@ -405,7 +410,7 @@ mod tests {
     fn a_link_is_what_it_leads_to() {
         let temp = tempfile::tempdir().unwrap();
         let folder = temp.path().canonicalize().unwrap();
-        let config = Config::for_test(&folder);
+        let config = EnvironmentConfig::for_test(&folder);
         #[expect(clippy::disallowed_methods, reason = "tests set up real files")]
         std::fs::create_dir_all(folder.join("home/.ssh")).unwrap();
         std::os::unix::fs::symlink(folder.join("home/.ssh"), folder.join("home/cache")).unwrap();
@@ -421,16 +426,17 @@ mod tests {
         let text = r#"{"sandbox": {"network": ["example.com", "a.org:22", "localhost"], "environment": ["A*"],
             "writable": ["~/.cache/x"], "masked": ["notes"], "weaker": ["host_sockets"]},
             "bash": {"on-timeout": "job"}}"#;
-        let commands = settings(text).commands(&Config::for_test(&folder), &folder.join("w"));
+        let commands =
+            settings(text).commands(&EnvironmentConfig::for_test(&folder), &folder.join("w"));
         let hosts = ["example.com", "a.org:22"].map(|host| HostPattern::parse(host).unwrap());
         assert_eq!(commands.network, CommandNetwork { hosts: hosts.into(), localhost: true });
         assert_eq!(commands.environment_allowed, ["A*"]);
         assert_eq!(commands.writable, [folder.join("home/.cache/x")]);
         assert!(commands.masked.contains(&folder.join("w/notes")), "{:?}", commands.masked);
-        assert_eq!(commands.weaknesses, [Property::HostSockets]);
-        assert_eq!(commands.on_timeout, OnTimeout::Job);
-        let usual = settings("{}").commands(&Config::for_test(&folder), &folder);
+        assert_eq!(commands.weaknesses, [SandboxProperty::HostSockets]);
+        assert_eq!(commands.on_timeout, TimeoutAction::Job);
+        let usual = settings("{}").commands(&EnvironmentConfig::for_test(&folder), &folder);
         assert_eq!(usual.network, CommandNetwork::default());
-        assert_eq!(usual.on_timeout, OnTimeout::Kill);
+        assert_eq!(usual.on_timeout, TimeoutAction::Kill);
     }
 }

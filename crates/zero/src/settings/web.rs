@@ -6,12 +6,12 @@ use serde_json::Value;
 use std::path::PathBuf;
 use std::sync::Arc;
 use url::Url;
-use zero_tools::web_search::{Engine, KeySource, Provider};
+use zero_tools::web_search::{SearchEngine, SearchKeySource, SearchProvider};
 
-use super::Settings;
+use super::WorkspaceSettings;
 use super::document::join;
 use super::models::SecretSetting;
-use crate::config::Config;
+use crate::environment::EnvironmentConfig;
 
 /// The keys below `web`.
 pub(crate) const KEYS: [&str; 1] = ["web.search"];
@@ -22,13 +22,13 @@ pub(crate) const KEYS: [&str; 1] = ["web.search"];
 pub(crate) struct WebSettings {
     /// The search engines of WebSearch; where one fails, the next is asked. When absent, those whose
     /// key or address stands in the environment.
-    search: Vec<SearchSetting>,
+    search: Vec<SearchEngineSetting>,
 }
 
 /// A search engine.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-struct SearchSetting {
+struct SearchEngineSetting {
     /// Which one: `brave`, `tavily`, `exa` or `searxng`.
     #[schemars(schema_with = "engine_schema")]
     engine: String,
@@ -38,9 +38,9 @@ struct SearchSetting {
     base_url: Option<String>,
 }
 
-impl SearchSetting {
-    fn engine(&self) -> Option<Engine> {
-        Engine::ALL.into_iter().find(|engine| engine.word() == self.engine)
+impl SearchEngineSetting {
+    fn engine(&self) -> Option<SearchEngine> {
+        SearchEngine::ALL.into_iter().find(|engine| engine.word() == self.engine)
     }
 }
 
@@ -48,14 +48,14 @@ impl SearchSetting {
 pub(super) fn wrong_engines(value: &Value) -> Vec<(String, String)> {
     let engines = value.pointer("/web/search").and_then(Value::as_array).into_iter().flatten();
     let wrong = engines.enumerate().filter_map(|(index, setting)| {
-        let setting = SearchSetting::deserialize(setting).ok()?;
+        let setting = SearchEngineSetting::deserialize(setting).ok()?;
         let pointer = join("/web/search", &index.to_string());
         match (&setting.base_url, setting.engine()) {
             (Some(url), _) if address(url).is_none() => {
                 let what = "is no address; write one such as `http://127.0.0.1:8888`";
                 Some((join(&pointer, "baseUrl"), format!("`web.search.{index}.baseUrl` {what}")))
             }
-            (None, Some(Engine::Searxng)) => {
+            (None, Some(SearchEngine::Searxng)) => {
                 let what = "is missing; add where your SearXNG is, such as `http://127.0.0.1:8888`";
                 Some((pointer, format!("`web.search.{index}.baseUrl` {what}")))
             }
@@ -70,18 +70,18 @@ fn address(written: &str) -> Option<Url> {
     (matches!(url.scheme(), "http" | "https") && url.has_host()).then_some(url)
 }
 
-impl Settings {
+impl WorkspaceSettings {
     /// The search engines, in the order they are asked.
-    pub(crate) fn search_engines(&self, config: &Config) -> Vec<Provider> {
+    pub(crate) fn search_engines(&self, config: &EnvironmentConfig) -> Vec<SearchProvider> {
         let named = self.named_engines();
         if named.is_empty() {
             return from_environment(config);
         }
-        let provider = |setting: SearchSetting| {
+        let provider = |setting: SearchEngineSetting| {
             let engine = setting.engine()?;
             let usual = || SecretSetting::Env(engine.variable().to_owned());
             let secret = setting.api_key.or_else(|| engine.wants_key().then(usual));
-            Some(Provider {
+            Some(SearchProvider {
                 engine,
                 base_url: setting.base_url.as_deref().and_then(address),
                 key: secret.map(|secret| key_source(secret, config)),
@@ -95,7 +95,7 @@ impl Settings {
         self.named_engines().into_iter().filter_map(|setting| setting.api_key)
     }
 
-    fn named_engines(&self) -> Vec<SearchSetting> {
+    fn named_engines(&self) -> Vec<SearchEngineSetting> {
         let entry = self.active().find(|entry| entry.key == "web.search");
         // It was checked when the file was read.
         entry.and_then(|entry| serde_json::from_value(entry.value.clone()).ok()).unwrap_or_default()
@@ -103,19 +103,23 @@ impl Settings {
 }
 
 /// The engines that the environment names.
-fn from_environment(config: &Config) -> Vec<Provider> {
-    let provider = |engine: Engine| {
+fn from_environment(config: &EnvironmentConfig) -> Vec<SearchProvider> {
+    let provider = |engine: SearchEngine| {
         let value = config.variable(engine.variable()).filter(|value| !value.trim().is_empty())?;
         if !engine.wants_key() {
-            return Some(Provider { engine, base_url: Some(address(value.trim())?), key: None });
+            return Some(SearchProvider {
+                engine,
+                base_url: Some(address(value.trim())?),
+                key: None,
+            });
         }
         let secret = SecretSetting::Env(engine.variable().to_owned());
-        Some(Provider { engine, base_url: None, key: Some(key_source(secret, config)) })
+        Some(SearchProvider { engine, base_url: None, key: Some(key_source(secret, config)) })
     };
-    Engine::ALL.into_iter().filter_map(provider).collect()
+    SearchEngine::ALL.into_iter().filter_map(provider).collect()
 }
 
-fn key_source(secret: SecretSetting, config: &Config) -> KeySource {
+fn key_source(secret: SecretSetting, config: &EnvironmentConfig) -> SearchKeySource {
     let variable = match &secret {
         SecretSetting::Env(name) => config.variable(name).map(str::to_owned),
         SecretSetting::File(_) | SecretSetting::Keyring(_) => None,
@@ -125,16 +129,16 @@ fn key_source(secret: SecretSetting, config: &Config) -> KeySource {
 }
 
 fn engine_schema(_: &mut SchemaGenerator) -> Schema {
-    json_schema!({"type": "string", "enum": Engine::ALL.map(Engine::word)})
+    json_schema!({"type": "string", "enum": SearchEngine::ALL.map(SearchEngine::word)})
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::LayerKind;
+    use super::super::SettingsLayerKind;
     use super::super::tests::layers;
     use super::*;
-    use crate::settings::Layer;
-    use crate::trust::Standing;
+    use crate::settings::SettingsLayer;
+    use crate::trust::TrustState;
 
     const SEARCH: &str = r#"{"web": {"search": [
         {"engine": "searxng", "baseUrl": "http://127.0.0.1:8888"},
@@ -142,10 +146,10 @@ mod tests {
         {"engine": "exa"}]}}"#;
 
     /// The engines, each with its key.
-    fn engines(kind: LayerKind, text: &str, config: &Config) -> Vec<String> {
-        let trusted = Standing::supposed();
-        let settings = Settings::merge(&layers(&[(kind, text)]), trusted);
-        let shown = |provider: &Provider| {
+    fn engines(kind: SettingsLayerKind, text: &str, config: &EnvironmentConfig) -> Vec<String> {
+        let trusted = TrustState::supposed();
+        let settings = WorkspaceSettings::merge(&layers(&[(kind, text)]), trusted);
+        let shown = |provider: &SearchProvider| {
             let key = provider.key.as_ref().map(|key| key().unwrap_or_else(|why| why));
             let place = provider.base_url.as_ref().map(Url::to_string);
             format!(
@@ -160,10 +164,11 @@ mod tests {
 
     #[test]
     fn engines_are_those_of_the_settings_and_else_those_of_the_environment() {
-        let config =
-            Config::default().with_variable("MY_KEY", "one").with_variable("TAVILY_API_KEY", "two");
+        let config = EnvironmentConfig::default()
+            .with_variable("MY_KEY", "one")
+            .with_variable("TAVILY_API_KEY", "two");
         assert_eq!(
-            engines(LayerKind::User, SEARCH, &config),
+            engines(SettingsLayerKind::User, SEARCH, &config),
             [
                 "searxng http://127.0.0.1:8888/ ",
                 "brave  one",
@@ -172,10 +177,10 @@ mod tests {
         );
         let config = config.with_variable("SEARXNG_URL", "https://search.example/sx");
         let expected = ["tavily  two", "searxng https://search.example/sx "];
-        assert_eq!(engines(LayerKind::User, "{}", &config), expected);
+        assert_eq!(engines(SettingsLayerKind::User, "{}", &config), expected);
         // Where queries go, and which keys with them, is never for a project to say.
-        assert_eq!(engines(LayerKind::Project, SEARCH, &config), expected);
-        assert!(engines(LayerKind::User, "{}", &Config::default()).is_empty());
+        assert_eq!(engines(SettingsLayerKind::Project, SEARCH, &config), expected);
+        assert!(engines(SettingsLayerKind::User, "{}", &EnvironmentConfig::default()).is_empty());
     }
 
     #[test]
@@ -184,7 +189,8 @@ mod tests {
         fn check(search: &str, expected: &str) {
             let text = format!(r#"{{"web": {{"search": {search}}}}}"#);
             let problems =
-                Layer::parse(LayerKind::User, "f".to_owned(), text.as_bytes()).unwrap_err();
+                SettingsLayer::parse(SettingsLayerKind::User, "f".to_owned(), text.as_bytes())
+                    .unwrap_err();
             let shown: Vec<String> = problems.iter().map(ToString::to_string).collect();
             assert!(shown.len() == 1 && shown[0].contains(expected), "{shown:?}");
         }

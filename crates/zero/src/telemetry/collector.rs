@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use reqwest::Client;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use url::{Host, Url};
-use zero_core::ExtraRoots;
+use zero_core::ExtraRootCertificates;
 
 use crate::exit::UsageError;
-use crate::settings::gateway::TelemetrySetting;
+use crate::settings::gateway::TelemetrySettings;
 
 /// How long one request may take.
 const POST_TIME: Duration = Duration::from_secs(4);
@@ -22,16 +22,19 @@ const COMPLAIN_EVERY: Duration = Duration::from_secs(60);
 const HEADERS_MAX: usize = 32;
 
 /// A collector that takes OTLP over HTTP. It has no credentials to show when it is printed.
-pub(crate) struct Collector {
+pub(crate) struct OtlpCollector {
     client: Client,
     base: Url,
     headers: HeaderMap,
     complained: Mutex<Option<Instant>>,
 }
 
-impl Collector {
+impl OtlpCollector {
     /// The collector of a setting, if telemetry may be sent there.
-    pub(crate) fn new(setting: &TelemetrySetting, roots: &ExtraRoots) -> Result<Self, UsageError> {
+    pub(crate) fn new(
+        setting: &TelemetrySettings,
+        roots: &ExtraRootCertificates,
+    ) -> Result<Self, UsageError> {
         let (base, headers) = check(setting)
             .map_err(|why| UsageError(format!("`gateway.telemetry` cannot be used: {why}")))?;
         // The client brings no cryptography of its own. Whoever came first is fine.
@@ -84,7 +87,7 @@ impl Collector {
     }
 }
 
-impl Collector {
+impl OtlpCollector {
     /// Whether the last complaint is long ago; the next one counts from `now`.
     fn may_complain(&self, now: Instant) -> bool {
         let mut complained = self.complained.lock().unwrap_or_else(PoisonError::into_inner);
@@ -97,7 +100,7 @@ impl Collector {
     }
 }
 
-impl fmt::Debug for Collector {
+impl fmt::Debug for OtlpCollector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Collector").finish_non_exhaustive()
     }
@@ -112,7 +115,7 @@ fn innermost(error: &reqwest::Error) -> String {
 }
 
 /// The address and the headers of a setting, or why they are not to be used. Values are never told.
-pub(crate) fn check(setting: &TelemetrySetting) -> Result<(Url, HeaderMap), String> {
+pub(crate) fn check(setting: &TelemetrySettings) -> Result<(Url, HeaderMap), String> {
     let like = "write one like `https://collector.example:4318`";
     let url = Url::parse(&setting.endpoint).map_err(|_| format!("it has no address; {like}"))?;
     if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
@@ -163,7 +166,7 @@ mod tests {
     #[track_caller]
     fn check_setting(endpoint: &str, header: Option<(&str, &str)>, expected: &str) {
         let header = header.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        let setting = TelemetrySetting {
+        let setting = TelemetrySettings {
             endpoint: endpoint.to_owned(),
             headers: header.into_iter().collect(),
         };
@@ -196,8 +199,8 @@ mod tests {
     #[test]
     fn a_collector_that_is_gone_is_complained_of_once_a_minute() {
         let endpoint = "http://127.0.0.1:4318".to_owned();
-        let setting = TelemetrySetting { endpoint, headers: Default::default() };
-        let collector = Collector::new(&setting, &ExtraRoots::default()).unwrap();
+        let setting = TelemetrySettings { endpoint, headers: Default::default() };
+        let collector = OtlpCollector::new(&setting, &ExtraRootCertificates::default()).unwrap();
         let began = Instant::now();
         let may = [0, 1, 59, 60, 61, 119, 120]
             .map(|second| collector.may_complain(began + Duration::from_secs(second)));
@@ -208,9 +211,11 @@ mod tests {
     fn what_is_secret_is_not_printed() {
         let headers = [("x-key".to_owned(), "s3cret".to_owned())].into();
         let endpoint = "https://c.example".to_owned();
-        let collector =
-            Collector::new(&TelemetrySetting { endpoint, headers }, &ExtraRoots::default())
-                .unwrap();
+        let collector = OtlpCollector::new(
+            &TelemetrySettings { endpoint, headers },
+            &ExtraRootCertificates::default(),
+        )
+        .unwrap();
         assert_eq!(format!("{collector:?}"), "Collector { .. }");
     }
 }

@@ -23,7 +23,7 @@ use tracing::level_filters::LevelFilter;
 use tracing_subscriber::filter::FilterFn;
 use tracing_subscriber::{Layer, Registry};
 
-use super::{Collector, SEND_EVERY, SERVICE, resource};
+use super::{OtlpCollector, SEND_EVERY, SERVICE, resource};
 
 /// Spans that are sent: where they are made, and their names.
 const SPANS: [(&str, &str); 2] = [("zero_session", "run"), ("zero_runtime", "tool_call")];
@@ -48,13 +48,13 @@ const WAITING_MAX: usize = 2048;
 const BATCH_MAX: usize = 512;
 
 /// The part of the log that makes traces.
-pub(crate) type Traces = Box<dyn Layer<Registry> + Send + Sync>;
+pub(crate) type TraceLayer = Box<dyn Layer<Registry> + Send + Sync>;
 
 /// What collects spans and sends them.
-pub(super) fn provider(collector: &Arc<Collector>) -> (SdkTracerProvider, Traces) {
+pub(super) fn provider(collector: &Arc<OtlpCollector>) -> (SdkTracerProvider, TraceLayer) {
     let attributes = resource().map(|(key, value)| KeyValue::new(key, value));
     let resource = Resource::builder_empty().with_attributes(attributes).build();
-    let exporter = Exporter {
+    let exporter = OtlpSpanExporter {
         collector: Arc::clone(collector),
         runtime: Handle::current(),
         resource: ResourceAttributesWithSchema::from(&resource),
@@ -91,14 +91,14 @@ fn is_sent(metadata: &Metadata<'_>) -> bool {
 
 /// Sends spans, from a thread of their own.
 #[derive(Debug)]
-struct Exporter {
-    collector: Arc<Collector>,
+struct OtlpSpanExporter {
+    collector: Arc<OtlpCollector>,
     /// Where the HTTP client lives: the thread that calls has no such place.
     runtime: Handle,
     resource: ResourceAttributesWithSchema,
 }
 
-impl SpanExporter for Exporter {
+impl SpanExporter for OtlpSpanExporter {
     async fn export(&self, mut batch: Vec<SpanData>) -> OTelSdkResult {
         batch.iter_mut().for_each(keep_what_may_leave);
         let resource_spans = group_spans_by_resource_and_scope(batch, &self.resource);

@@ -2,26 +2,26 @@
 
 use anstyle::Style;
 
-use super::{STRONG, Stream, escape_line};
+use super::{STRONG, TerminalStream, escape_line};
 
 /// Blanks between two columns.
 const GAP: usize = 2;
 
 /// One field of a table. What it holds is made harmless and kept on one line.
 #[derive(Clone, Debug)]
-pub(crate) struct Cell {
+pub(crate) struct TableCell {
     text: String,
     style: Style,
 }
 
-impl Cell {
+impl TableCell {
     /// A field in a style.
     pub(crate) fn styled(text: impl AsRef<str>, style: Style) -> Self {
         Self { text: escape_line(text.as_ref()).into_owned(), style }
     }
 }
 
-impl<T: AsRef<str>> From<T> for Cell {
+impl<T: AsRef<str>> From<T> for TableCell {
     fn from(text: T) -> Self {
         Self::styled(text, Style::new())
     }
@@ -29,24 +29,24 @@ impl<T: AsRef<str>> From<T> for Cell {
 
 /// Rows under headings.
 #[derive(Clone, Debug)]
-pub(crate) struct Table {
-    rows: Vec<Vec<Cell>>,
+pub(crate) struct TextTable {
+    rows: Vec<Vec<TableCell>>,
 }
 
-impl Table {
+impl TextTable {
     /// A table with these headings and no rows.
     pub(crate) fn new<const N: usize>(headings: [&str; N]) -> Self {
-        Self { rows: vec![headings.map(|heading| Cell::styled(heading, STRONG)).into()] }
+        Self { rows: vec![headings.map(|heading| TableCell::styled(heading, STRONG)).into()] }
     }
 
     /// Adds a row; it has as many fields as there are headings.
-    pub(crate) fn row<const N: usize>(&mut self, cells: [Cell; N]) {
+    pub(crate) fn row<const N: usize>(&mut self, cells: [TableCell; N]) {
         debug_assert_eq!(N, self.rows[0].len(), "a row fits its headings");
         self.rows.push(cells.into());
     }
 
     /// The table as text for a stream: on a terminal no line is wider than the window.
-    pub(crate) fn render(&self, stream: &Stream) -> String {
+    pub(crate) fn render(&self, stream: &TerminalStream) -> String {
         let widths = self.widths();
         let mut text = String::new();
         for row in &self.rows {
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn columns_are_aligned_and_cut_at_the_edge_of_the_window() {
-        let mut table = Table::new(["NAME", "ABOUT"]);
+        let mut table = TextTable::new(["NAME", "ABOUT"]);
         table.row(["Read".into(), "reads a\nfile of any size".into()]);
         table.row(["ReadMany".into(), "reads".into()]);
         table.row(["x".into(), "".into()]);

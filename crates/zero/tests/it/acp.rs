@@ -4,16 +4,16 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::config::{USER, write};
-use crate::program::Program;
 use crate::stdio_process::StdioProcess;
+use crate::test_program::TestProgram;
 
-fn editor(zero: &Program, args: &[&str]) -> StdioProcess {
+fn editor(zero: &TestProgram, args: &[&str]) -> StdioProcess {
     let mut agent = StdioProcess::start(zero, &[&["acp"], args].concat());
     agent.result("initialize", json!({"protocolVersion": 1, "clientCapabilities": {}}));
     agent
 }
 
-fn opened(zero: &Program, agent: &mut StdioProcess) -> String {
+fn opened(zero: &TestProgram, agent: &mut StdioProcess) -> String {
     let made = agent.result("session/new", json!({"cwd": zero.folder(), "mcpServers": []}));
     made["sessionId"].as_str().unwrap().to_owned()
 }
@@ -22,8 +22,8 @@ fn prompt(session: &str, text: &str) -> Value {
     json!({"sessionId": session, "prompt": [{"type": "text", "text": text}]})
 }
 
-fn program() -> Program {
-    let zero = Program::outside_tmp();
+fn program() -> TestProgram {
+    let zero = TestProgram::outside_tmp();
     write(&zero, "README.md", "hello\n");
     zero
 }

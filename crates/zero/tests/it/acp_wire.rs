@@ -6,55 +6,55 @@
 
 #![expect(clippy::disallowed_methods, reason = "tests stand outside zero and look at its files")]
 
+mod acp_client;
 mod bad_input;
-mod bad_lines;
-mod buffers;
 mod cancel;
-mod choices;
-mod client;
-mod displaced;
-mod ends;
-mod family;
-mod family_gateway;
-mod far;
+mod client_tool_calls;
+mod config_options;
+mod cuttable_proxy;
+mod disconnects;
+mod editor_buffers;
+mod elicitation;
+mod fd_exhaustion;
 mod handshake;
-mod hang_ups;
-mod loads;
-mod logins;
+mod malformed_lines;
 mod mcp;
-mod open_files;
+mod model_logins;
+mod openclaw;
+mod openclaw_gateway;
 mod permissions;
 mod prompts;
-mod questions;
-mod rules;
+mod protocol_rules;
+mod remote_gateway;
 mod schema;
 mod secrets;
+mod session_load;
+mod session_takeover;
 mod sessions;
 mod settings;
-mod terminals;
-mod tools_use;
+mod stop_reasons;
+mod terminal_output;
 mod transport;
 mod turns;
-mod wire;
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use self::client::{Acp, PATIENCE};
+use self::acp_client::{AcpClient, PATIENCE};
 use crate::config::{USER, write};
 use crate::model_server::ModelServer;
-use crate::program::Program;
+use crate::test_program::TestProgram;
 
 /// A person's machine: a home, a project and a model.
-pub(crate) struct Desk {
-    zero: Program,
+pub(crate) struct AcpFixture {
+    zero: TestProgram,
     model: ModelServer,
     project: PathBuf,
 }
 
-impl Desk {
+impl AcpFixture {
     /// With a project that holds `hello.txt`.
     fn new() -> Self {
         Self::with(json!({}))
@@ -62,7 +62,7 @@ impl Desk {
 
     /// The same with more settings.
     fn with(settings: Value) -> Self {
-        let (zero, model) = (Program::outside_tmp(), ModelServer::start());
+        let (zero, model) = (TestProgram::outside_tmp(), ModelServer::start());
         write(&zero, USER, model.settings(settings));
         write(&zero, "project/hello.txt", "hello\n");
         let project = zero.folder().join("project").canonicalize().unwrap();
@@ -77,12 +77,12 @@ impl Desk {
     }
 
     /// An agent that was shaken hands with, by a client that can nothing.
-    fn acp(&self) -> Acp {
+    fn acp(&self) -> AcpClient {
         self.acp_with(&[], json!({}))
     }
 
-    fn acp_with(&self, args: &[&str], can: Value) -> Acp {
-        Acp::start(&self.zero, args, can)
+    fn acp_with(&self, args: &[&str], can: Value) -> AcpClient {
+        AcpClient::start(&self.zero, args, can)
     }
 
     /// What opens a session in the project.
@@ -108,17 +108,17 @@ impl Desk {
     }
 }
 
-impl Acp {
+impl AcpClient {
     /// A new session in the project.
     #[track_caller]
-    fn open(&mut self, desk: &Desk) -> String {
+    fn open(&mut self, desk: &AcpFixture) -> String {
         let made = self.ok("session/new", desk.wanted());
         made["sessionId"].as_str().unwrap().to_owned()
     }
 
     /// The same where what stood in the way is gone; that is tried again only now and then.
     #[track_caller]
-    fn open_soon(&mut self, desk: &Desk) -> String {
+    fn open_soon(&mut self, desk: &AcpFixture) -> String {
         let by = Instant::now() + PATIENCE;
         loop {
             match self.call("session/new", desk.wanted()) {

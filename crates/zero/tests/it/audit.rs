@@ -6,16 +6,16 @@ use std::path::PathBuf;
 
 use jiff::Timestamp;
 use serde_json::Value;
-use zero_runtime::audit::{Audit, AuditConnection, AuditRow};
-use zero_runtime::host::new_call_id;
+use zero_runtime::audit::{AuditConnection, AuditLog, AuditRow};
+use zero_runtime::tool_host::new_call_id;
 use zero_sandbox::{StateDir, Workspace};
 
-use crate::program::Program;
+use crate::test_program::TestProgram;
 
 /// A program that made three calls, all of the same day.
-fn three_calls() -> Program {
+fn three_calls() -> TestProgram {
     let try_once = |_| {
-        let zero = Program::new();
+        let zero = TestProgram::new();
         std::fs::write(zero.folder().join("a.txt"), "hello\n").unwrap();
         zero.stdout(&["tools", "call", "Read", r#"{"file_path": "a.txt"}"#]);
         zero.run(&["tools", "call", "Write", r#"{"file_path": "a.txt", "content": "x"}"#]);
@@ -26,19 +26,19 @@ fn three_calls() -> Program {
     (0..2).find_map(try_once).unwrap()
 }
 
-fn day(zero: &Program) -> PathBuf {
+fn day(zero: &TestProgram) -> PathBuf {
     let folder = zero.folder().join("home/.local/state/zero/audit");
     let mut files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     files.find(|path| path.extension().is_some_and(|end| end == "jsonl")).unwrap()
 }
 
-fn change(zero: &Program, change: impl FnOnce(&str) -> String) {
+fn change(zero: &TestProgram, change: impl FnOnce(&str) -> String) {
     let text = std::fs::read_to_string(day(zero)).unwrap();
     std::fs::write(day(zero), change(&text)).unwrap();
 }
 
 /// What `verify` says, without what differs from run to run.
-fn verify(zero: &Program, args: &[&str]) -> String {
+fn verify(zero: &TestProgram, args: &[&str]) -> String {
     let said = zero.run(&[&["audit", "verify"], args].concat());
     let name = day(zero).file_name().unwrap().to_str().unwrap().to_owned();
     let said = said.replace(&name, "[DAY].jsonl");
@@ -100,7 +100,7 @@ fn verify_tells_what_is_unusual_from_what_is_wrong() {
     --- stderr
     note: [DAY].jsonl:3: a line was cut off when its writer was stopped
     ");
-    insta::assert_snapshot!(Program::new().run(&["audit", "verify"]), @"
+    insta::assert_snapshot!(TestProgram::new().run(&["audit", "verify"]), @"
     exit 0
     intact; 0 rows on 0 days
     ");
@@ -168,7 +168,7 @@ fn a_record_that_is_not_one_is_answered_with_advice() {
     let slip = format!("{}zz", &id[..id.len() - 2]);
     let said = zero.run(&["audit", "show", &slip]);
     assert!(said.contains(&format!("did you mean {id}")), "{said}");
-    insta::assert_snapshot!(Program::new().run(&["audit", "show", "call_1"]), @"
+    insta::assert_snapshot!(TestProgram::new().run(&["audit", "show", "call_1"]), @"
     exit 2
     --- stderr
     error: there is no record `call_1`; `zero audit tail --json` shows the newest with their ids
@@ -183,7 +183,7 @@ fn tail_prints_rows_byte_for_byte() {
 }
 
 /// Runs the check that `docs/audit.md` teaches.
-fn documented_check(zero: &Program) -> String {
+fn documented_check(zero: &TestProgram) -> String {
     let page = include_str!("../../../../docs/audit.md");
     let begin = page.find("prev=$(").unwrap();
     let recipe = page[begin..].split("```").next().unwrap();
@@ -207,7 +207,7 @@ fn others_can_check_the_chain_as_documented() {
 
 #[test]
 fn a_connection_is_shown_as_what_it_is_and_counts_as_no_call() {
-    let zero = Program::new();
+    let zero = TestProgram::new();
     let state = StateDir::new(zero.folder().join("home/.local/state/zero"));
     let workspace = Workspace::open(&[zero.folder().to_owned()], None).unwrap();
     let row = AuditRow {
@@ -221,7 +221,7 @@ fn a_connection_is_shown_as_what_it_is_and_counts_as_no_call() {
         }),
         ..AuditRow::begin(Timestamp::now(), &new_call_id(), &workspace, "connection")
     };
-    Audit::new(&state).write(&row).unwrap();
+    AuditLog::new(&state).write(&row).unwrap();
     let shown = zero.stdout(&["audit", "show", "1"]);
     for part in ["a.test:443", "connect", "call_1", "93.184.216.34", "12 bytes sent, 34 received"] {
         assert!(shown.contains(part), "{part} in {shown}");

@@ -9,11 +9,11 @@ use std::process::Stdio;
 
 use serde_json::Value;
 
-use crate::program::Program;
+use crate::test_program::TestProgram;
 
 #[test]
 fn wrong_usage_ends_with_two_and_says_what_is_right() {
-    let zero = Program::new();
+    let zero = TestProgram::new();
     insta::assert_snapshot!(zero.run(&["tools", "call", "Read", r#"{"file_path": }"#]), @r#"
     exit 2
     --- stderr
@@ -67,7 +67,7 @@ fn wrong_usage_ends_with_two_and_says_what_is_right() {
 
 #[test]
 fn json_may_come_from_stdin() {
-    let zero = Program::new();
+    let zero = TestProgram::new();
     let seen = zero.run_with_input(&["tools", "call", "NoSuchTool", "-", "--json"], r#"{"a": 1}"#);
     assert!(
         seen.starts_with(
@@ -80,7 +80,7 @@ fn json_may_come_from_stdin() {
 }
 
 /// Writes `a.txt` with the input on stdin, on a terminal where somebody types `typed`.
-fn write_on_a_terminal(zero: &Program, typed: &str) -> String {
+fn write_on_a_terminal(zero: &TestProgram, typed: &str) -> String {
     let input = r#"{"file_path": "a.txt", "content": "new"}"#;
     std::fs::write(zero.folder().join("input.json"), input).unwrap();
     let mut terminal = zero
@@ -97,7 +97,7 @@ fn write_on_a_terminal(zero: &Program, typed: &str) -> String {
 #[test]
 fn a_person_is_asked_although_stdin_holds_the_input() {
     for (typed, left) in [("y\n", Some("new")), ("n\n", None)] {
-        let zero = Program::new();
+        let zero = TestProgram::new();
         let seen = write_on_a_terminal(&zero, typed);
         assert!(seen.contains("Allow?"), "{seen}");
         let written = std::fs::read_to_string(zero.folder().join("a.txt")).ok();
@@ -107,7 +107,7 @@ fn a_person_is_asked_although_stdin_holds_the_input() {
 
 #[test]
 fn where_nobody_can_be_asked_it_says_that_stdin_is_taken() {
-    let zero = Program::new();
+    let zero = TestProgram::new();
     let input = r#"{"file_path": "a.txt", "content": "new"}"#;
     let seen = zero.run_with_input(&["tools", "call", "Write", "-"], input);
     assert!(seen.starts_with("exit 3") && seen.contains("stdin is taken by the input"), "{seen}");
@@ -115,7 +115,7 @@ fn where_nobody_can_be_asked_it_says_that_stdin_is_taken() {
 
 #[test]
 fn a_state_folder_that_cannot_be_made_is_not_the_tools_fault() {
-    let zero = Program::new();
+    let zero = TestProgram::new();
     let mut call = zero.command(&["tools", "call", "LS", "{}"]);
     let output = call.env("XDG_STATE_HOME", "/proc/nope").output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
@@ -125,7 +125,7 @@ fn a_state_folder_that_cannot_be_made_is_not_the_tools_fault() {
 
 #[test]
 fn without_a_home_it_says_which_variable_to_set() {
-    let zero = Program::new();
+    let zero = TestProgram::new();
     let output = zero.command(&["stats"]).env_remove("HOME").output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("set HOME or XDG_STATE_HOME"));
@@ -133,7 +133,7 @@ fn without_a_home_it_says_which_variable_to_set() {
 
 #[test]
 fn every_format_of_the_list_is_json() {
-    let zero = Program::new();
+    let zero = TestProgram::new();
     for format in ["json", "openai", "anthropic", "gemini", "mcp"] {
         for dialect in ["canonical", "acp", "qwen", "opencode"] {
             let text = zero.stdout(&["tools", "list", "--format", format, "--dialect", dialect]);
@@ -145,7 +145,7 @@ fn every_format_of_the_list_is_json() {
 
 #[test]
 fn the_list_has_one_order_whatever_the_tools_are_called() {
-    let zero = Program::new();
+    let zero = TestProgram::new();
     let names = |dialect: &str| -> Vec<String> {
         let text = zero.stdout(&["tools", "list", "--json", "--dialect", dialect]);
         let tools: Vec<Value> = serde_json::from_str(&text).unwrap();
@@ -178,7 +178,7 @@ fn the_list_has_one_order_whatever_the_tools_are_called() {
 
 #[test]
 fn where_nothing_happened_yet_it_says_so() {
-    let zero = Program::new();
+    let zero = TestProgram::new();
     insta::assert_snapshot!(zero.run(&["stats"]), @"
     exit 0
     no calls yet in this time; make one with `zero tools call`, or look further back with `--since 30d`
@@ -207,7 +207,7 @@ fn where_nothing_happened_yet_it_says_so() {
 
 #[test]
 fn every_call_leaves_a_row_that_can_be_counted_and_shown() {
-    let zero = Program::new();
+    let zero = TestProgram::new();
     zero.run(&["tools", "call", "NoSuchTool", "{}"]);
     let row: Value = serde_json::from_str(&zero.stdout(&["audit", "tail", "--json"])).unwrap();
     assert_eq!((&row["tool"], &row["status"]), (&"NoSuchTool".into(), &"error".into()));
@@ -231,7 +231,7 @@ fn every_call_leaves_a_row_that_can_be_counted_and_shown() {
 
 #[test]
 fn a_name_that_is_not_text_does_not_cost_the_result() {
-    let zero = Program::new();
+    let zero = TestProgram::new();
     let name = OsStr::from_bytes(b"x\xfe.txt");
     std::fs::write(zero.folder().join(name), "hit\n").unwrap();
     let input = r#"{"pattern": "hit", "output_mode": "content"}"#;
@@ -243,7 +243,7 @@ fn a_name_that_is_not_text_does_not_cost_the_result() {
 
 #[test]
 fn the_log_says_which_call_of_which_tool_it_speaks_of() {
-    let zero = Program::new();
+    let zero = TestProgram::new();
     let mut command = zero.command(&["tools", "call", "LS", "{}"]);
     let output = command.env("ZERO_LOG", "info").output().unwrap();
     let log = String::from_utf8(output.stderr).unwrap();
@@ -254,7 +254,7 @@ fn the_log_says_which_call_of_which_tool_it_speaks_of() {
 
 #[test]
 fn following_shows_calls_as_they_happen() {
-    let zero = Program::new();
+    let zero = TestProgram::new();
     let mut tail = zero
         .command(&["audit", "tail", "--follow", "--json"])
         .stdout(Stdio::piped())
@@ -273,7 +273,7 @@ fn following_shows_calls_as_they_happen() {
 
 #[test]
 fn a_reader_that_goes_away_is_no_error() {
-    let zero = Program::new();
+    let zero = TestProgram::new();
     for args in [
         &["tools", "list", "--format", "json"][..],
         &["man"],
@@ -291,7 +291,7 @@ fn a_reader_that_goes_away_is_no_error() {
 
 #[test]
 fn completions_and_manual_pages_are_generated() {
-    let zero = Program::new();
+    let zero = TestProgram::new();
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         assert!(zero.stdout(&["completions", shell]).contains("conformance"), "{shell}");
     }
@@ -303,7 +303,7 @@ fn completions_and_manual_pages_are_generated() {
 }
 
 /// What `zero tools conformance` reports, with this `PATH`.
-fn conformance(zero: &Program, path: &str, args: &[&str]) -> (i32, Value) {
+fn conformance(zero: &TestProgram, path: &str, args: &[&str]) -> (i32, Value) {
     let mut command = zero.command(&[&["tools", "conformance", "--json"], args].concat());
     let output = command.env("PATH", path).output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
@@ -325,7 +325,7 @@ fn not_passed(report: &Value) -> Vec<String> {
 
 #[test]
 fn every_level_and_every_name_conforms_without_the_internet() {
-    let zero = Program::new();
+    let zero = TestProgram::new();
     let (code, report) = conformance(&zero, "/usr/bin:/bin", &["--dialects"]);
     assert_eq!((code, not_passed(&report)), (0, Vec::new()), "`cargo xtask test` installs clangd");
     assert_eq!((&report["ok"], &report["needs"]), (&true.into(), &serde_json::json!([])));
@@ -365,7 +365,7 @@ fn every_level_and_every_name_conforms_without_the_internet() {
 #[test]
 fn conformance_says_what_a_machine_lacks() {
     // Commands have a `/tmp` of their own, and would not find these programs there.
-    let zero = Program::outside_tmp();
+    let zero = TestProgram::outside_tmp();
     let programs = zero.folder().join("programs");
     std::fs::create_dir(&programs).unwrap();
     for program in ["bwrap", "bash", "sh", "wc", "echo", "sleep"] {
@@ -398,7 +398,7 @@ fn conformance_says_what_a_machine_lacks() {
 
 #[test]
 fn a_command_sees_no_secret_of_zeros_environment() {
-    let zero = Program::new();
+    let zero = TestProgram::new();
     let input = r#"{"command": "env; cat /proc/$PPID/environ 2>/dev/null; exit 0"}"#;
     let mut command = zero.command(&["tools", "call", "Bash", input, "--yes"]);
     let command = command.env("OPENAI_API_KEY", "s3cret").env("SSH_AUTH_SOCK", "/s3cret");
@@ -410,7 +410,7 @@ fn a_command_sees_no_secret_of_zeros_environment() {
 
 #[test]
 fn a_change_needs_a_yes_and_can_be_taken_back() {
-    let zero = Program::new();
+    let zero = TestProgram::new();
     let write = ["tools", "call", "Write", r#"{"file_path": "a.txt", "content": "one\n"}"#];
     let denied = zero.run(&write);
     assert!(denied.starts_with("exit 3\n--- stderr\nerror: Write `a.txt`: denied"), "{denied}");

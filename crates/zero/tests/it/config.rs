@@ -6,10 +6,10 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 
 use serde_json::Value;
 
-use crate::program::Program;
+use crate::test_program::TestProgram;
 
 /// Writes a settings file of the workspace, or of the person when it starts with `home/`.
-pub(crate) fn write(zero: &Program, path: &str, text: impl AsRef<[u8]>) {
+pub(crate) fn write(zero: &TestProgram, path: &str, text: impl AsRef<[u8]>) {
     let path = zero.folder().join(path);
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
     std::fs::write(path, text).unwrap();
@@ -21,7 +21,7 @@ pub(crate) const LOCAL: &str = ".zero/settings.local.json";
 
 #[test]
 fn a_key_comes_from_stdin_and_is_never_shown() {
-    let zero = Program::new();
+    let zero = TestProgram::new();
     // There is no keyring in these surroundings.
     let seen = zero.run_with_input(&["config", "set-key", "openai"], "sk-secret\n");
     assert!(seen.starts_with("exit 1") && seen.contains("keep the key in a file"), "{seen}");
@@ -43,7 +43,7 @@ fn a_key_comes_from_stdin_and_is_never_shown() {
 
 #[test]
 fn a_value_is_set_shown_and_taken_out_again() {
-    let zero = Program::new();
+    let zero = TestProgram::new();
     let file = zero.folder().join(USER);
     insta::assert_snapshot!(zero.run(&["config", "set", "permissions.mode", "plan"]), @"
     exit 0
@@ -133,7 +133,7 @@ fn a_value_is_set_shown_and_taken_out_again() {
 
 #[test]
 fn a_change_that_would_break_the_file_is_not_made() {
-    let zero = Program::new();
+    let zero = TestProgram::new();
     let text = "{\r\n  // mine\r\n  \"permissions\": { \"mode\": \"ask\" },\r\n}\r\n";
     write(&zero, USER, text);
     for args in [
@@ -172,7 +172,7 @@ fn a_change_that_would_break_the_file_is_not_made() {
 
 #[test]
 fn every_error_of_every_file_is_told_and_nothing_runs() {
-    let zero = Program::new();
+    let zero = TestProgram::new();
     write(&zero, USER, "{\n  \"permisions\": {},\n  \"limits\": {\"file-timeout\": \"soon\"}\n}");
     write(&zero, PROJECT, "{\"permissions\": {\"deny\": [\"Bash\"],\n\"deny\": []}}");
     let call = &["tools", "call", "LS", "{}"];
@@ -193,7 +193,7 @@ fn every_error_of_every_file_is_told_and_nothing_runs() {
 
 #[test]
 fn a_key_cannot_pass_for_a_message() {
-    let zero = Program::new();
+    let zero = TestProgram::new();
     write(&zero, PROJECT, r#"{"x\nerror: all is well\u001b[2J": 1}"#);
     let seen = zero.run(&["config", "list"]);
     assert!(seen.contains(r"unknown key `x\nerror: all is well\u{1b}[2J`"), "{seen}");
@@ -212,7 +212,7 @@ fn hostile_files_are_refused() {
         (b"{\"hooks\": {}, \"\\u0068ooks\": {}}", "a second time"),
     ] {
         for path in [USER, PROJECT, LOCAL] {
-            let zero = Program::new();
+            let zero = TestProgram::new();
             write(&zero, path, text);
             let seen = zero.run(&["tools", "call", "LS", "{}"]);
             assert!(seen.starts_with("exit 2") && seen.contains(expected), "{path}: {seen}");
@@ -222,14 +222,14 @@ fn hostile_files_are_refused() {
 
 #[test]
 fn a_byte_order_mark_and_comments_are_fine() {
-    let zero = Program::new();
+    let zero = TestProgram::new();
     write(&zero, USER, "\u{FEFF}// hi\r\n{\"limits\": {\"file-timeout\": \"7s\",},}\r\n");
     assert_eq!(zero.stdout(&["config", "get", "limits.file-timeout"]), "7s\n");
 }
 
 #[test]
 fn a_checkout_cannot_point_its_settings_elsewhere() {
-    let zero = Program::new();
+    let zero = TestProgram::new();
     write(&zero, "outside/secret.json", "{\"permissions\": {\"mode\": \"plan\"}}");
     std::fs::create_dir(zero.folder().join("work")).unwrap();
     std::fs::create_dir(zero.folder().join("work/.zero")).unwrap();
@@ -271,7 +271,7 @@ fn a_checkout_cannot_point_its_settings_elsewhere() {
 
 #[test]
 fn dotfiles_may_be_links_and_stay_links() {
-    let zero = Program::new();
+    let zero = TestProgram::new();
     write(&zero, "home/dotfiles/zero.json", "{ /* mine */ }\n");
     std::fs::create_dir_all(zero.folder().join("home/.config/zero")).unwrap();
     symlink("../../dotfiles/zero.json", zero.folder().join(USER)).unwrap();
@@ -283,7 +283,7 @@ fn dotfiles_may_be_links_and_stay_links() {
 
 #[test]
 fn limits_of_settings_hold_below_those_of_flags() {
-    let zero = Program::new();
+    let zero = TestProgram::new();
     std::fs::write(zero.folder().join("a.txt"), "x".repeat(100)).unwrap();
     write(&zero, USER, "{\"limits\": {\"file-size\": \"10b\"}}");
     let write = &[
@@ -306,7 +306,7 @@ fn limits_of_settings_hold_below_those_of_flags() {
 
 #[test]
 fn nothing_in_the_surroundings_moves_settings() {
-    let zero = Program::new();
+    let zero = TestProgram::new();
     write(&zero, USER, "{\"permissions\": {\"mode\": \"plan\"}}");
     write(&zero, "other/zero/settings.json", "{\"permissions\": {\"mode\": \"auto\"}}");
     write(&zero, ".env", "XDG_CONFIG_HOME=other\nHOME=other\n");
@@ -320,7 +320,7 @@ fn nothing_in_the_surroundings_moves_settings() {
 #[test]
 fn the_schema_is_json_schema_and_names_every_key() {
     let schema: Value =
-        serde_json::from_str(&Program::new().stdout(&["config", "schema"])).unwrap();
+        serde_json::from_str(&TestProgram::new().stdout(&["config", "schema"])).unwrap();
     assert_eq!(schema["$schema"], "https://json-schema.org/draft/2020-12/schema");
     for key in [
         "permissions",
@@ -340,7 +340,7 @@ fn the_schema_is_json_schema_and_names_every_key() {
 
 #[test]
 fn two_changes_at_once_both_arrive() {
-    let zero = Program::new();
+    let zero = TestProgram::new();
     let children: Vec<_> = (0..8)
         .map(|n| {
             let rule = format!("Bash(tool-{n}:*)");

@@ -7,10 +7,10 @@ use std::os::unix::fs::PermissionsExt;
 use serde_json::Value;
 
 use crate::config::{PROJECT, USER, write};
-use crate::program::Program;
+use crate::test_program::TestProgram;
 
 /// What it says of one thing, as `status message`, and the exit code.
-pub(crate) fn findings(zero: &Program, check: &str, path: &str) -> (i32, Vec<String>) {
+pub(crate) fn findings(zero: &TestProgram, check: &str, path: &str) -> (i32, Vec<String>) {
     let output = zero.command(&["doctor", "--json"]).env("PATH", path).output().unwrap();
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     let code = output.status.code().unwrap();
@@ -34,7 +34,7 @@ const OF_THE_MACHINE: [&str; 3] = ["sandbox", "limits", "lsp"];
 
 #[test]
 fn where_all_is_well_it_says_so() {
-    let zero = Program::new();
+    let zero = TestProgram::new();
     let output = zero.command(&["doctor"]).env("PATH", PATH).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     let folder = zero.folder().canonicalize().unwrap().display().to_string();
@@ -73,7 +73,7 @@ fn where_all_is_well_it_says_so() {
 
 #[test]
 fn language_servers_are_listed_and_how_to_get_the_others() {
-    let zero = Program::new();
+    let zero = TestProgram::new();
     let bin = tempfile::tempdir().unwrap();
     let bin = bin.path().canonicalize().unwrap();
     let path = bin.to_str().unwrap();
@@ -106,7 +106,7 @@ fn language_servers_are_listed_and_how_to_get_the_others() {
 
 #[test]
 fn what_only_stands_in_for_a_language_server_is_told() {
-    let zero = Program::new();
+    let zero = TestProgram::new();
     // Not in `/tmp`, of which whatever is confined has its own.
     let bin = tempfile::tempdir_in("/var/tmp").unwrap();
     let program = bin.path().canonicalize().unwrap().join("rust-analyzer");
@@ -135,7 +135,7 @@ fn what_only_stands_in_for_a_language_server_is_told() {
 
 #[test]
 fn what_settings_say_of_commands_is_told() {
-    let zero = Program::new();
+    let zero = TestProgram::new();
     write(
         &zero,
         USER,
@@ -152,7 +152,7 @@ fn what_settings_say_of_commands_is_told() {
 
 #[test]
 fn broken_settings_are_told_file_by_file_and_the_rest_is_looked_at() {
-    let zero = Program::new();
+    let zero = TestProgram::new();
     write(&zero, USER, "{\n\"permissions\": {\"deny\": [\"Bsh\"]}}");
     write(&zero, PROJECT, "{");
     let (code, found) = findings(&zero, "settings", PATH);
@@ -167,7 +167,7 @@ fn broken_settings_are_told_file_by_file_and_the_rest_is_looked_at() {
 
 #[test]
 fn risky_rules_and_what_is_set_aside_are_listed_with_their_place() {
-    let zero = Program::new();
+    let zero = TestProgram::new();
     write(
         &zero,
         USER,
@@ -191,7 +191,7 @@ fn risky_rules_and_what_is_set_aside_are_listed_with_their_place() {
 
 #[test]
 fn folders_in_path_that_a_workspace_can_fill_are_named() {
-    let zero = Program::new();
+    let zero = TestProgram::new();
     let bin = zero.folder().join("bin");
     std::fs::create_dir(&bin).unwrap();
     let bin = bin.canonicalize().unwrap();
@@ -207,7 +207,7 @@ fn folders_in_path_that_a_workspace_can_fill_are_named() {
 
 #[test]
 fn what_git_would_run_of_a_repository_is_named() {
-    let zero = Program::new();
+    let zero = TestProgram::new();
     write(&zero, ".git/config", "[core]\n\tfsmonitor = ./watch\n");
     write(&zero, ".git/hooks/pre-commit", "#!/bin/sh\n");
     let hook = zero.folder().join(".git/hooks/pre-commit");
@@ -220,7 +220,7 @@ fn what_git_would_run_of_a_repository_is_named() {
 
 #[test]
 fn state_that_others_can_see_or_that_was_changed_is_wrong() {
-    let zero = Program::new();
+    let zero = TestProgram::new();
     write(&zero, "a.txt", "x");
     zero.stdout(&["tools", "call", "Read", r#"{"file_path":"a.txt"}"#]);
     let state = zero.folder().join("home/.local/state/zero");
@@ -241,7 +241,7 @@ fn state_that_others_can_see_or_that_was_changed_is_wrong() {
 }
 
 /// Makes a file readable by everybody.
-fn publish(zero: &Program, file: &str) {
+fn publish(zero: &TestProgram, file: &str) {
     let file = zero.folder().join(file);
     std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o644)).unwrap();
 }
@@ -249,7 +249,7 @@ fn publish(zero: &Program, file: &str) {
 #[test]
 fn sessions_that_others_can_read_or_nobody_can_are_wrong() {
     const STORE: &str = "home/.local/state/zero/sessions.sqlite";
-    let zero = Program::new();
+    let zero = TestProgram::new();
     zero.stdout(&["run", "/help"]);
     let (code, found) = findings(&zero, "sessions", PATH);
     assert_eq!(code, 0);
@@ -274,7 +274,7 @@ fn sessions_that_others_can_read_or_nobody_can_are_wrong() {
 
 #[test]
 fn models_are_counted_and_missing_keys_named() {
-    let zero = Program::new();
+    let zero = TestProgram::new();
     write(
         &zero,
         USER,
@@ -298,7 +298,7 @@ fn models_are_counted_and_missing_keys_named() {
 
 #[test]
 fn what_settings_say_of_gateways_is_looked_at() {
-    let zero = Program::new();
+    let zero = TestProgram::new();
     write(
         &zero,
         USER,
@@ -334,7 +334,7 @@ fn what_settings_say_of_gateways_is_looked_at() {
 
 #[test]
 fn without_a_home_it_still_looks() {
-    let zero = Program::new();
+    let zero = TestProgram::new();
     let output = zero.command(&["doctor"]).env_remove("HOME").output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(1), "{text}");

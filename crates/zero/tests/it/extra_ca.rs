@@ -14,16 +14,16 @@ use serde_json::{Value, json};
 use crate::config::{USER, write};
 use crate::gateway_process::GatewayProcess;
 use crate::model_server::ModelServer;
-use crate::program::Program;
+use crate::test_program::TestProgram;
 
 /// An authority that nobody knows, and a certificate by it for this machine.
-struct Certificates {
+struct TestCertificates {
     authority: String,
     certificate: CertificateDer<'static>,
     key: KeyPair,
 }
 
-impl Certificates {
+impl TestCertificates {
     fn new() -> Self {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
@@ -102,7 +102,7 @@ fn pem(what: &str, der: &[u8]) -> String {
 }
 
 /// Settings with more of them.
-fn settings(zero: &Program, base: &Value, more: &Value) {
+fn settings(zero: &TestProgram, base: &Value, more: &Value) {
     let mut settings = base.clone();
     for (name, value) in more.as_object().unwrap() {
         settings[name] = value.clone();
@@ -112,7 +112,7 @@ fn settings(zero: &Program, base: &Value, more: &Value) {
 
 #[test]
 fn a_model_behind_an_authority_of_ones_own_is_reached() {
-    let (zero, model, tls) = (Program::new(), ModelServer::start(), Certificates::new());
+    let (zero, model, tls) = (TestProgram::new(), ModelServer::start(), TestCertificates::new());
     write(&zero, "company.pem", &tls.authority);
     let mut base: Value = serde_json::from_str(&model.settings(json!({}))).unwrap();
     let front = tls.in_front_of(model.port());
@@ -129,7 +129,7 @@ fn a_model_behind_an_authority_of_ones_own_is_reached() {
 
 #[test]
 fn a_file_that_is_none_is_told() {
-    let zero = Program::new();
+    let zero = TestProgram::new();
     settings(&zero, &json!({}), &json!({"network": {"extraCa": "/nowhere/company.pem"}}));
     let seen = zero.run(&["run", "/help"]);
     let what = "`network.extraCa` cannot be used: `/nowhere/company.pem` is not there";
@@ -138,7 +138,7 @@ fn a_file_that_is_none_is_told() {
 
 #[test]
 fn a_gateway_behind_an_authority_of_ones_own_is_reached() {
-    let (zero, tls) = (Program::new(), Certificates::new());
+    let (zero, tls) = (TestProgram::new(), TestCertificates::new());
     write(&zero, "company.pem", &tls.authority);
     write(&zero, "gateway.pem", pem("CERTIFICATE", &tls.certificate));
     write(&zero, "gateway.key", pem("PRIVATE KEY", &tls.key.serialize_der()));

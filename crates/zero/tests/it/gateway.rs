@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::config::{USER, write};
 use crate::gateway_process::{GatewayProcess, signal};
 use crate::model_server::ModelServer;
-use crate::program::Program;
+use crate::test_program::TestProgram;
 
 const TOKEN_FILE: &str = "home/.local/state/zero/gateway.token";
 
@@ -27,7 +27,7 @@ fn get(gateway: &GatewayProcess, path: &str) -> String {
 
 #[test]
 fn it_starts_answers_and_ends_when_asked() {
-    let zero = Program::new();
+    let zero = TestProgram::new();
     let mut gateway = GatewayProcess::start(&zero);
     assert_eq!(gateway.ready["ready"], true);
     let mode = std::fs::metadata(zero.folder().join(TOKEN_FILE)).unwrap().permissions().mode();
@@ -52,7 +52,7 @@ fn it_starts_answers_and_ends_when_asked() {
 
 #[test]
 fn others_are_not_let_in_without_a_token_and_tls() {
-    let zero = Program::new();
+    let zero = TestProgram::new();
     let seen = zero.run(&["gateway", "--bind", "0.0.0.0", "--port", "0"]);
     assert!(seen.starts_with("exit 2") && seen.contains("--token-file"), "{seen}");
     write(&zero, "token", "token-0123456789abcdef0123456789abcdef");
@@ -67,7 +67,7 @@ fn others_are_not_let_in_without_a_token_and_tls() {
 
 #[test]
 fn settings_name_the_gateway_and_hide_its_token() {
-    let (there, here, model) = (Program::new(), Program::new(), ModelServer::start());
+    let (there, here, model) = (TestProgram::new(), TestProgram::new(), ModelServer::start());
     write(&there, USER, model.settings(json!({})));
     let gateway = GatewayProcess::start(&there);
     let token = std::fs::read_to_string(there.folder().join(TOKEN_FILE)).unwrap();
@@ -82,7 +82,7 @@ fn settings_name_the_gateway_and_hide_its_token() {
 
 #[test]
 fn tools_run_where_the_client_is_and_by_its_rules() {
-    let (there, here, model) = (Program::new(), Program::new(), ModelServer::start());
+    let (there, here, model) = (TestProgram::new(), TestProgram::new(), ModelServer::start());
     let allow = json!({"permissions": {"allow": ["Write(made.txt)"]}});
     let deny = json!({"permissions": {"deny": ["Write(made.txt)"]}});
     write(&there, USER, model.settings(allow.clone()));
@@ -93,7 +93,7 @@ fn tools_run_where_the_client_is_and_by_its_rules() {
     write(&here, USER, deny.to_string());
     let seen = here.run(&args);
     assert!(seen.starts_with("exit 3") && seen.contains("⊘ Write"), "{seen}");
-    let made = |zero: &Program| zero.folder().join("made.txt").exists();
+    let made = |zero: &TestProgram| zero.folder().join("made.txt").exists();
     assert!(!made(&here) && !made(&there));
     write(&here, USER, allow.to_string());
     write(&there, USER, model.settings(deny));
@@ -104,7 +104,7 @@ fn tools_run_where_the_client_is_and_by_its_rules() {
 
 #[test]
 fn a_token_is_not_called_like_one_of_zeros_own() {
-    let zero = Program::new();
+    let zero = TestProgram::new();
     for (name, why) in [
         ("this machine", "is a name of zero's own"),
         ("Password", "is a name of zero's own"),
@@ -136,7 +136,7 @@ fn children_of(process: u32) -> Vec<u32> {
 
 #[test]
 fn it_takes_the_files_it_may_for_itself_and_says_when_there_are_no_more() {
-    let (zero, model) = (Program::outside_tmp(), ModelServer::start());
+    let (zero, model) = (TestProgram::outside_tmp(), ModelServer::start());
     write(&zero, USER, model.settings(json!({"permissions": {"allow": ["Bash"]}})));
     let gateway = GatewayProcess::start_below(&zero, "ulimit -Sn 100; ulimit -Hn 160");
     assert_eq!(open_files_of(gateway.id()), ("160".to_owned(), "160".to_owned()));

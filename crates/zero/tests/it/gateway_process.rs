@@ -6,10 +6,12 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use zero_wire::client::{Client, ConnectOptions, Credentials, Events, Target};
+use zero_wire::client::{
+    ConnectOptions, GatewayClient, GatewayCredentials, GatewayEvents, GatewayTarget,
+};
 use zero_wire::handshake::{ClientId, ClientInfo, ClientMode};
 
-use crate::program::Program;
+use crate::test_program::TestProgram;
 
 /// Longer than anything here takes, so that a test fails instead of hanging.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
@@ -24,22 +26,22 @@ pub(crate) struct GatewayProcess {
 }
 
 impl GatewayProcess {
-    pub(crate) fn start(zero: &Program) -> Self {
+    pub(crate) fn start(zero: &TestProgram) -> Self {
         Self::start_with(zero, &[])
     }
 
-    pub(crate) fn start_with(zero: &Program, more: &[&str]) -> Self {
+    pub(crate) fn start_with(zero: &TestProgram, more: &[&str]) -> Self {
         let args = [&ARGS, more].concat();
         Self::started(zero.command(&args))
     }
 
     /// The same at a port where there was one before.
-    pub(crate) fn start_at(zero: &Program, port: &str) -> Self {
+    pub(crate) fn start_at(zero: &TestProgram, port: &str) -> Self {
         Self::started(zero.command(&ARGS.map(|arg| if arg == "0" { port } else { arg })))
     }
 
     /// The same below a shell that first does something, such as lowering a limit.
-    pub(crate) fn start_below(zero: &Program, first: &str) -> Self {
+    pub(crate) fn start_below(zero: &TestProgram, first: &str) -> Self {
         let mut shell = zero.other_program("/bin/sh");
         shell.args(["-c", &format!("{first}; exec \"$ZERO\" {}", ARGS.join(" "))]);
         Self::started(shell)
@@ -86,7 +88,11 @@ impl Drop for GatewayProcess {
 
 /// Connects to the gateway of the program in that folder, as its owner.
 #[expect(clippy::disallowed_methods, reason = "tests stand outside zero and look at its files")]
-pub(crate) async fn connect(folder: &Path, url: &str, caps: &[&str]) -> (Client, Events) {
+pub(crate) async fn connect(
+    folder: &Path,
+    url: &str,
+    caps: &[&str],
+) -> (GatewayClient, GatewayEvents) {
     let token = std::fs::read_to_string(folder.join("home/.local/state/zero/gateway.token"));
     let mut options = ConnectOptions::new(ClientInfo {
         id: ClientId::Cli,
@@ -101,8 +107,8 @@ pub(crate) async fn connect(folder: &Path, url: &str, caps: &[&str]) -> (Client,
         instance_id: None,
     });
     options.caps = caps.iter().map(|cap| (*cap).to_owned()).collect();
-    options.auth = Credentials::token(token.unwrap().trim().to_owned());
-    Client::connect(Target::Url(url.parse().unwrap()), options).await.unwrap()
+    options.auth = GatewayCredentials::token(token.unwrap().trim().to_owned());
+    GatewayClient::connect(GatewayTarget::Url(url.parse().unwrap()), options).await.unwrap()
 }
 
 /// Waits for a process, but not for ever.
@@ -118,7 +124,7 @@ pub(crate) fn ended(child: &mut Child) -> ExitStatus {
 }
 
 /// Sends a signal, such as `TERM`, to one process.
-pub(crate) fn signal(zero: &Program, name: &str, process: u32) {
+pub(crate) fn signal(zero: &TestProgram, name: &str, process: u32) {
     let status =
         zero.other_program("/bin/sh").args(["-c", &format!("kill -{name} {process}")]).status();
     assert!(status.unwrap().success());

@@ -1,10 +1,10 @@
 //! Help texts are read by people; a change to them is seen here.
 
-use crate::program::Program;
+use crate::test_program::TestProgram;
 
 #[test]
 fn alone_it_says_what_to_try() {
-    insta::assert_snapshot!(Program::new().run(&[]), @r#"
+    insta::assert_snapshot!(TestProgram::new().run(&[]), @r#"
     exit 0
     zero gives any coding agent hands, safely.
 
@@ -28,7 +28,7 @@ fn alone_it_says_what_to_try() {
 
 #[test]
 fn help_lists_the_commands() {
-    insta::assert_snapshot!(Program::new().run(&["--help"]), @"
+    insta::assert_snapshot!(TestProgram::new().run(&["--help"]), @"
     exit 0
     Gives any coding agent hands, safely.
 
@@ -77,7 +77,7 @@ fn help_lists_the_commands() {
 
 #[test]
 fn help_of_a_call_teaches_by_example() {
-    insta::assert_snapshot!(Program::new().run(&["tools", "call", "--help"]), @r#"
+    insta::assert_snapshot!(TestProgram::new().run(&["tools", "call", "--help"]), @r#"
     exit 0
     Call a tool
 
@@ -122,7 +122,7 @@ fn help_of_a_call_teaches_by_example() {
 
 #[test]
 fn help_of_undo_says_what_it_refuses() {
-    insta::assert_snapshot!(Program::new().run(&["undo", "-h"]), @"
+    insta::assert_snapshot!(TestProgram::new().run(&["undo", "-h"]), @"
     exit 0
     Take back a change that a tool made to a file
 
@@ -154,7 +154,7 @@ fn help_of_undo_says_what_it_refuses() {
 
 #[test]
 fn help_is_a_command_too() {
-    let zero = Program::new();
+    let zero = TestProgram::new();
     for (help, flag) in [
         (&["help"][..], &["--help"][..]),
         (&["help", "tools", "call"], &["tools", "call", "--help"]),
@@ -166,7 +166,7 @@ fn help_is_a_command_too() {
 
 #[test]
 fn a_mistyped_command_is_answered_with_the_right_one() {
-    insta::assert_snapshot!(Program::new().run(&["tool", "list"]), @"
+    insta::assert_snapshot!(TestProgram::new().run(&["tool", "list"]), @"
     exit 2
     --- stderr
     error: unrecognized subcommand 'tool'

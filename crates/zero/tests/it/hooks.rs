@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use crate::config::{PROJECT, USER, write};
-use crate::program::Program;
+use crate::test_program::TestProgram;
 
 const READ: [&str; 4] = ["tools", "call", "Read", r#"{"file_path": "a.txt"}"#];
 
@@ -16,15 +16,15 @@ fn hook(name: &str) -> String {
     format!(r#"{{"hooks": {{"PreToolUse": [{{"command": ".zero/hooks/{name}"}}]}}}}"#)
 }
 
-fn write_script(zero: &Program, path: &str, text: &str) {
+fn write_script(zero: &TestProgram, path: &str, text: &str) {
     write(zero, path, text);
     let mode = std::fs::Permissions::from_mode(0o755);
     std::fs::set_permissions(zero.folder().join(path), mode).unwrap();
 }
 
 /// A folder with a file, and a script that says no.
-fn project() -> Program {
-    let zero = Program::outside_tmp();
+fn project() -> TestProgram {
+    let zero = TestProgram::outside_tmp();
     write(&zero, "a.txt", "alpha\n");
     write_script(&zero, ".zero/hooks/no", "#!/bin/sh\necho not today >&2\nexit 2\n");
     zero
@@ -197,7 +197,7 @@ fn example(name: &str) -> String {
 
 #[test]
 fn the_hooks_of_the_document_do_what_it_says() {
-    let zero = Program::outside_tmp();
+    let zero = TestProgram::outside_tmp();
     write(&zero, PROJECT, example("settings.json"));
     for name in ["no-push", "no-scripts", "format"] {
         write_script(&zero, &format!(".zero/hooks/{name}"), &example(name));

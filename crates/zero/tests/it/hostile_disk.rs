@@ -8,10 +8,10 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::program::Program;
+use crate::test_program::TestProgram;
 
 /// A hostile disk: what is mounted before `work/a.txt` is put there, and what is done after.
-struct Disk<'a> {
+struct HostileDisk<'a> {
     before: &'a str,
     after: &'a str,
 }
@@ -19,8 +19,8 @@ struct Disk<'a> {
 /// Writes 1 MB over `work/a.txt`, which holds `old`. Returns the answer, and what the workspace
 /// holds afterwards.
 #[expect(clippy::disallowed_methods, reason = "the test starts the program it tests")]
-fn write_on(disk: &Disk<'_>) -> (Value, String) {
-    let program = Program::new();
+fn write_on(disk: &HostileDisk<'_>) -> (Value, String) {
+    let program = TestProgram::new();
     let input = serde_json::json!({"file_path": "a.txt", "content": "new ".repeat(250_000)});
     std::fs::write(program.folder().join("input.json"), input.to_string()).unwrap();
     let script = format!(
@@ -50,7 +50,7 @@ fn write_on(disk: &Disk<'_>) -> (Value, String) {
 }
 
 #[track_caller]
-fn check(disk: &Disk<'_>, reason: &str, message: &str) {
+fn check(disk: &HostileDisk<'_>, reason: &str, message: &str) {
     let (answer, left) = write_on(disk);
     assert_eq!(answer["ok"], false, "{answer}");
     assert_eq!(answer["error"]["details"]["reason"], reason, "{answer}");
@@ -60,7 +60,7 @@ fn check(disk: &Disk<'_>, reason: &str, message: &str) {
 
 #[test]
 fn a_full_disk_keeps_the_original() {
-    let disk = Disk { before: "mount -t tmpfs -o size=300k none work", after: "" };
+    let disk = HostileDisk { before: "mount -t tmpfs -o size=300k none work", after: "" };
     check(
         &disk,
         "disk_full",
@@ -76,13 +76,14 @@ fn without_room_for_a_trace_or_a_way_back_there_is_no_change() {
     ] {
         let before = format!("mkdir -p {folder}; mount -t tmpfs -o size=64k none {folder}");
         let after = format!("head -c 1000000 /dev/zero > {folder}/filler 2> /dev/null || true");
-        check(&Disk { before: &before, after: &after }, "disk_full", message);
+        check(&HostileDisk { before: &before, after: &after }, "disk_full", message);
     }
 }
 
 #[test]
 fn a_read_only_folder_keeps_the_original() {
-    let disk = Disk { before: "mount --bind work work", after: "mount -o remount,ro,bind work" };
+    let disk =
+        HostileDisk { before: "mount --bind work work", after: "mount -o remount,ro,bind work" };
     check(
         &disk,
         "read_only",

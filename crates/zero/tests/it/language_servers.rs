@@ -2,14 +2,14 @@
 
 use crate::config::{PROJECT, write};
 use crate::doctor::PATH;
-use crate::program::Program;
+use crate::test_program::TestProgram;
 
 const C: &str = "int add(int a, int b) { return a + b; }\nint main(void) { return add(1, 2); }\n";
 const DEFINITION: &str =
     r#"{"operation": "goToDefinition", "filePath": "a.c", "line": 2, "character": 25}"#;
 
 /// Everything that is seen of a call, and the services that the audit log has.
-fn ask(zero: &Program) -> (String, usize) {
+fn ask(zero: &TestProgram) -> (String, usize) {
     let call = ["tools", "call", "LSP", DEFINITION, "--limit", "search-timeout=10m"];
     let seen = zero.seen(&zero.command(&call).env("PATH", PATH).output().unwrap());
     let rows = zero.stdout(&["audit", "tail", "--json"]);
@@ -19,7 +19,7 @@ fn ask(zero: &Program) -> (String, usize) {
 
 #[test]
 fn a_project_is_trusted_before_a_server_reads_it() {
-    let zero = Program::outside_tmp();
+    let zero = TestProgram::outside_tmp();
     write(&zero, "a.c", C);
     let (seen, started) = ask(&zero);
     let folder = "[FOLDER]";

@@ -5,11 +5,11 @@
 use serde_json::Value;
 
 use crate::config::{PROJECT, USER, write};
-use crate::program::Program;
+use crate::test_program::TestProgram;
 
 #[test]
 fn every_command_teaches_by_example() {
-    let zero = Program::new();
+    let zero = TestProgram::new();
     for words in [
         &["mcp"][..],
         &["mcp", "status"],
@@ -44,7 +44,7 @@ const CLIENTS: [(&str, &str, &str, &str); 4] = [
 fn a_client_gets_a_file_or_an_entry_in_its_own() {
     for (client, own, project, section) in CLIENTS {
         for (file, flags) in [(own, &[][..]), (project, &["--project"])] {
-            let zero = Program::new();
+            let zero = TestProgram::new();
             let args = [&["mcp", "install", client], flags].concat();
             let printed = zero.stdout(&args);
             assert!(printed.contains(section) && printed.contains("\"mcp\""), "{printed}");
@@ -88,7 +88,7 @@ fn a_client_gets_a_file_or_an_entry_in_its_own() {
 
 #[test]
 fn what_is_installed_is_what_was_asked_for() {
-    let zero = Program::new();
+    let zero = TestProgram::new();
     let printed = zero.stdout(&[
         "mcp",
         "install",
@@ -114,7 +114,7 @@ fn what_is_installed_is_what_was_asked_for() {
 
 #[test]
 fn a_link_of_a_checkout_leads_nowhere_else() {
-    let zero = Program::new();
+    let zero = TestProgram::new();
     write(&zero, "home/secret.json", "{}");
     std::os::unix::fs::symlink("home/secret.json", zero.folder().join(".mcp.json")).unwrap();
     let seen = zero.run(&["mcp", "install", "claude", "--project", "--write"]);
@@ -124,7 +124,7 @@ fn a_link_of_a_checkout_leads_nowhere_else() {
 
 #[test]
 fn status_says_what_the_settings_say_without_starting_anything() {
-    let zero = Program::new();
+    let zero = TestProgram::new();
     write(
         &zero,
         USER,
@@ -171,7 +171,7 @@ fn status_says_what_the_settings_say_without_starting_anything() {
 
 #[test]
 fn serving_by_http_is_for_this_machine_unless_somebody_says_so() {
-    let zero = Program::new();
+    let zero = TestProgram::new();
     write(&zero, "token", "short\n");
     for (args, expected) in [
         (&["mcp", "--http", "0.0.0.0:0"][..], "can be reached from other machines"),
@@ -191,14 +191,14 @@ fn serving_by_http_is_for_this_machine_unless_somebody_says_so() {
 
 #[test]
 fn refreshing_needs_a_command() {
-    let zero = Program::new();
+    let zero = TestProgram::new();
     let seen = zero.run(&["tools", "refresh"]);
     assert!(seen.starts_with("exit 2") && seen.contains("tools.toolDiscoveryCommand"), "{seen}");
 }
 
 #[test]
 fn a_client_on_stdin_lists_and_calls_the_tools_and_ends_it() {
-    let zero = Program::new();
+    let zero = TestProgram::new();
     write(&zero, "hello.txt", "hi there\n");
     let input = [
         r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}"#,
@@ -219,7 +219,7 @@ fn a_client_on_stdin_lists_and_calls_the_tools_and_ends_it() {
 
 #[test]
 fn a_server_that_does_not_work_is_told_and_stops_nothing_else() {
-    let zero = Program::new();
+    let zero = TestProgram::new();
     write(&zero, USER, r#"{"mcpServers": {"gone": {"command": "no-such-program"}}}"#);
     write(&zero, "hello.txt", "hi there\n");
     let seen = zero.run(&["mcp", "status"]);

@@ -11,26 +11,26 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::config::{USER, write};
-use crate::program::Program;
+use crate::test_program::TestProgram;
 
 /// How long anything may take that has to happen.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A workspace with the script of a server.
-pub(crate) fn workspace() -> Program {
-    let zero = Program::new();
+pub(crate) fn workspace() -> TestProgram {
+    let zero = TestProgram::new();
     write(&zero, "server.py", include_str!("mcp_server.py"));
     zero
 }
 
 /// The settings of a server that behaves in some way.
-pub(crate) fn server(zero: &Program, alias: &str, behaviour: &str) -> Value {
+pub(crate) fn server(zero: &TestProgram, alias: &str, behaviour: &str) -> Value {
     let script = zero.folder().join("server.py");
     json!({"command": "/usr/bin/python3", "args": [script, alias, behaviour]})
 }
 
 /// A workspace with one server that works, `a`, and these permissions of the person.
-pub(crate) fn with_server(permissions: Value) -> Program {
+pub(crate) fn with_server(permissions: Value) -> TestProgram {
     let zero = workspace();
     let servers = json!({"a": server(&zero, "a", "")});
     settings(&zero, json!({"mcpServers": servers, "permissions": permissions}));
@@ -38,17 +38,17 @@ pub(crate) fn with_server(permissions: Value) -> Program {
 }
 
 /// Writes the person's settings.
-pub(crate) fn settings(zero: &Program, settings: Value) {
+pub(crate) fn settings(zero: &TestProgram, settings: Value) {
     write(zero, USER, settings.to_string());
 }
 
 /// How often a server was started.
-pub(crate) fn starts(zero: &Program, alias: &str) -> usize {
+pub(crate) fn starts(zero: &TestProgram, alias: &str) -> usize {
     std::fs::read(zero.folder().join(format!("started-{alias}"))).map_or(0, |marks| marks.len())
 }
 
 /// How many processes of servers there are.
-pub(crate) fn processes(zero: &Program) -> usize {
+pub(crate) fn processes(zero: &TestProgram) -> usize {
     let script = zero.folder().join("server.py").display().to_string();
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
     let lines = processes.map(|entry| std::fs::read(entry.path().join("cmdline")));
@@ -65,7 +65,7 @@ pub(crate) fn wait_for(what: &str, is_so: impl Fn() -> bool) {
 }
 
 /// A client of `zero mcp` that runs it.
-pub(crate) struct Client {
+pub(crate) struct McpTestClient {
     child: Child,
     stdin: Option<ChildStdin>,
     heard: Receiver<Value>,
@@ -74,16 +74,16 @@ pub(crate) struct Client {
     last_id: u64,
 }
 
-impl Client {
+impl McpTestClient {
     /// Starts it, and shakes hands.
-    pub(crate) fn start(zero: &Program, args: &[&str], capabilities: Value) -> Self {
+    pub(crate) fn start(zero: &TestProgram, args: &[&str], capabilities: Value) -> Self {
         Self::start_in("2025-11-25", zero, args, capabilities)
     }
 
     /// The same as a client of this revision.
     pub(crate) fn start_in(
         revision: &str,
-        zero: &Program,
+        zero: &TestProgram,
         args: &[&str],
         capabilities: Value,
     ) -> Self {
@@ -181,7 +181,7 @@ impl Client {
     }
 
     /// Tells it to end by a signal, and gives how long it took to end.
-    pub(crate) fn terminate(mut self, zero: &Program) -> Duration {
+    pub(crate) fn terminate(mut self, zero: &TestProgram) -> Duration {
         let begun = Instant::now();
         interrupt(zero, "TERM", self.child.id());
         self.child.wait().unwrap();
@@ -189,7 +189,7 @@ impl Client {
     }
 }
 
-impl Drop for Client {
+impl Drop for McpTestClient {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -197,7 +197,7 @@ impl Drop for Client {
 }
 
 /// Sends a signal to a process.
-pub(crate) fn interrupt(zero: &Program, signal: &str, pid: u32) {
+pub(crate) fn interrupt(zero: &TestProgram, signal: &str, pid: u32) {
     let mut kill = zero.other_program("kill");
     assert!(kill.args([format!("-{signal}"), pid.to_string()]).status().unwrap().success());
 }
@@ -217,14 +217,14 @@ fn hello(revision: &str, capabilities: Value) -> Value {
 }
 
 /// A `zero mcp` that serves by HTTP.
-pub(crate) struct HttpServer {
+pub(crate) struct McpHttpServer {
     child: Child,
     address: String,
     token: String,
 }
 
-impl HttpServer {
-    pub(crate) fn start(zero: &Program) -> Self {
+impl McpHttpServer {
+    pub(crate) fn start(zero: &TestProgram) -> Self {
         let mut child = zero
             .command(&["mcp", "--http", "localhost:0", "--allow-host", "Box.example.com"])
             .stdout(Stdio::null())
@@ -305,7 +305,7 @@ impl HttpServer {
     }
 }
 
-impl Drop for HttpServer {
+impl Drop for McpHttpServer {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();

@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 
 use crate::config::{PROJECT, write};
 use crate::mcp_fixture::{
-    Client, HttpServer, interrupt, processes, server, settings, starts, wait_for, with_server,
-    workspace,
+    McpHttpServer, McpTestClient, interrupt, processes, server, settings, starts, wait_for,
+    with_server, workspace,
 };
-use crate::program::Program;
+use crate::test_program::TestProgram;
 
 /// How soon an end is, on a machine with a lot to do. A server that does not start has longer than that.
 const SOON: Duration = Duration::from_secs(20);
@@ -20,7 +20,7 @@ const ECHO: [&str; 4] = ["tools", "call", "a__echo", r#"{"text": "hi"}"#];
 
 /// A run with what it is to say, all of it.
 #[track_caller]
-fn check(zero: &Program, args: &[&str], exit: i32, parts: &[&str]) {
+fn check(zero: &TestProgram, args: &[&str], exit: i32, parts: &[&str]) {
     let seen = zero.run(args);
     assert!(seen.starts_with(&format!("exit {exit}\n")), "{args:?}: {seen}");
     for part in parts {
@@ -45,7 +45,7 @@ fn nothing_of_a_folder_starts_before_it_is_trusted() {
     check(&zero, &["mcp", "status"], 0, &[note]);
     check(&zero, &["mcp", "reconnect"], 0, &[note]);
     check(&zero, &["tools", "refresh"], 2, &[note]);
-    let mut client = Client::start(&zero, &["--yes"], json!({}));
+    let mut client = McpTestClient::start(&zero, &["--yes"], json!({}));
     assert!(!client.tools().iter().any(|name| name.starts_with("a__")));
     let called = client.request("tools/call", json!({"name": "a__echo", "arguments": {}}));
     assert!(called.to_string().contains("there is no tool `a__echo`"), "{called}");
@@ -79,7 +79,7 @@ fn what_the_person_uses_everywhere_runs_nothing_of_a_folder() {
     settings(&zero, text);
     check(&zero, &["mcp", "status"], 1, &["No module named mcp_server_time"]);
     zero.run(&[&ECHO[..], &["--yes"]].concat());
-    let mut client = Client::start(&zero, &["--yes"], json!({}));
+    let mut client = McpTestClient::start(&zero, &["--yes"], json!({}));
     client.tools();
     std::thread::sleep(Duration::from_millis(500));
     client.end();
@@ -124,7 +124,7 @@ fn a_client_is_shown_the_arguments_of_a_command() {
     });
     settings(&zero, text);
     zero.run(&["tools", "refresh"]);
-    let mut client = Client::start(&zero, &[], json!({"elicitation": {}}));
+    let mut client = McpTestClient::start(&zero, &[], json!({"elicitation": {}}));
     let params = json!({"name": "cmd__wipe", "arguments": {"path": "/srv/all"}});
     let id = client.begin("tools/call", params);
     let asked = client.wait("a question", |said| said["method"] == "elicitation/create");
@@ -145,7 +145,7 @@ fn what_the_model_asks_the_person_reaches_the_client_as_a_form() {
     let question = |text: &str, multi: bool| json!({"question": text, "header": "Pick", "options": options, "multiSelect": multi});
     let questions = json!({"questions": [question("Which?", false), question("Any?", true)]});
     let params = json!({"name": "AskUserQuestion", "arguments": questions});
-    let mut client = Client::start(&zero, &[], json!({"elicitation": {"form": {}}}));
+    let mut client = McpTestClient::start(&zero, &[], json!({"elicitation": {"form": {}}}));
     let id = client.begin("tools/call", params.clone());
     let asked = client.wait("a question", |said| said["method"] == "elicitation/create");
     let fields = &asked["params"]["requestedSchema"]["properties"];
@@ -156,7 +156,7 @@ fn what_the_model_asks_the_person_reaches_the_client_as_a_form() {
     let said = crate::mcp_fixture::text(&client.wait("an answer", |said| said["id"] == id));
     assert!(said.contains("Which?\n  Redis") && said.contains("Any?\n  Redis, SQLite"), "{said}");
     // One of an older revision gets the fields that it knows.
-    let mut client = Client::start_in("2025-06-18", &zero, &[], json!({"elicitation": {}}));
+    let mut client = McpTestClient::start_in("2025-06-18", &zero, &[], json!({"elicitation": {}}));
     let id = client.begin("tools/call", params.clone());
     let asked = client.wait("a question", |said| said["method"] == "elicitation/create");
     let fields = &asked["params"]["requestedSchema"]["properties"];
@@ -169,7 +169,7 @@ fn what_the_model_asks_the_person_reaches_the_client_as_a_form() {
     let said = crate::mcp_fixture::text(&client.wait("an answer", |said| said["id"] == id));
     assert!(said.contains("Which?\n  SQLite") && said.contains("Any?\n  Redis, SQLite"), "{said}");
     // A client that cannot ask has nobody answer.
-    let mut client = Client::start(&zero, &[], json!({}));
+    let mut client = McpTestClient::start(&zero, &[], json!({}));
     let id = client.begin("tools/call", params);
     let answer = client.wait("an answer", |said| said["id"] == id);
     assert_eq!(answer["result"]["isError"], true, "{answer}");
@@ -214,7 +214,7 @@ fn what_is_denied_or_turned_off_does_not_start() {
             let is_off = args[1] == "status" && told.contains(" off ");
             assert!(told.contains(why) || is_off, "{args:?} {why}: {told}");
         }
-        Client::start(&zero, &[], json!({})).end();
+        McpTestClient::start(&zero, &[], json!({})).end();
         assert_eq!(starts(&zero, "a"), 0, "{why}");
     }
 }
@@ -238,7 +238,7 @@ fn servers_that_hang_hold_up_nothing_and_leave_nothing() {
     settings(&zero, json!({"mcpServers": servers}));
     write(&zero, "hello.txt", "hi there\n");
     for round in 1..=2 {
-        let mut client = Client::start(&zero, &[], json!({}));
+        let mut client = McpTestClient::start(&zero, &[], json!({}));
         assert!(client.tools().contains(&"Read".to_owned()));
         assert!(client.call("Read", json!({"file_path": "hello.txt"})).contains("hi there"));
         wait_for("hanging servers were started", || {
@@ -323,7 +323,7 @@ fn a_tool_that_changed_is_asked_about_until_somebody_looked() {
     check(&zero, &["mcp", "approve", "a", "--yes"], 0, &["nothing changed"]);
     // A client that can ask shows its person what changed.
     write(&zero, "words-a", "Says more.");
-    let mut client = Client::start(&zero, &[], json!({"elicitation": {}}));
+    let mut client = McpTestClient::start(&zero, &[], json!({"elicitation": {}}));
     assert!(client.call("a__echo", json!({})).contains("says something else"));
     let id = client.begin("tools/call", json!({"name": "a__echo", "arguments": {"text": "yo"}}));
     let asked = client.wait("a question", |said| said["method"] == "elicitation/create");
@@ -391,7 +391,7 @@ fn a_server_gets_the_variables_that_are_listed_and_nobody_else_does() {
 #[test]
 fn a_server_is_started_anew_when_it_crashed_or_somebody_says_so() {
     let zero = with_server(json!({"allow": ["a__*"]}));
-    let mut client = Client::start(&zero, &[], json!({}));
+    let mut client = McpTestClient::start(&zero, &[], json!({}));
     client.wait_for_tool("a__who");
     let first = client.call("a__who", json!({}));
     assert_eq!(client.call("a__who", json!({})), first);
@@ -425,7 +425,7 @@ fn a_late_server_is_announced_and_its_questions_are_passed_on() {
         }),
     );
     let mut client =
-        Client::start(&zero, &["--dialect", "qwen"], json!({"elicitation": {"form": {}}}));
+        McpTestClient::start(&zero, &["--dialect", "qwen"], json!({"elicitation": {"form": {}}}));
     let tools = client.tools();
     assert!(tools.contains(&"read_file".to_owned()), "{tools:?}");
     assert!(!tools.iter().any(|name| name.starts_with("a__")), "{tools:?}");
@@ -443,7 +443,7 @@ fn a_late_server_is_announced_and_its_questions_are_passed_on() {
     let said = crate::mcp_fixture::text(&said);
     assert_eq!(said, r#"{"action": "accept", "content": {"name": "Ada"}}"#);
     // A client that cannot ask has nobody answer.
-    let mut client = Client::start(&zero, &[], json!({}));
+    let mut client = McpTestClient::start(&zero, &[], json!({}));
     assert_eq!(client.call("a__ask", json!({})), r#"{"action": "cancel"}"#);
 }
 
@@ -456,8 +456,8 @@ fn tools_that_cost_too_much_are_found_by_a_search() {
         "mcpServers": servers, "mcp": {"toolSchemaBudget": 10}, "permissions": {"allow": ["a__*"]},
     });
     settings(&zero, text);
-    let mut client = Client::start(&zero, &[], json!({}));
-    let ours = |client: &mut Client| -> Vec<String> {
+    let mut client = McpTestClient::start(&zero, &[], json!({}));
+    let ours = |client: &mut McpTestClient| -> Vec<String> {
         client.tools().into_iter().filter(|name| name.starts_with("a__")).collect()
     };
     assert!(client.tools().contains(&"ToolSearch".to_owned()));
@@ -476,7 +476,7 @@ fn tools_that_cost_too_much_are_found_by_a_search() {
 fn sessions_share_a_server() {
     let zero = with_server(json!({"allow": ["a__*"]}));
     check(&zero, &["mcp", "status"], 0, &["ready"]);
-    let http = HttpServer::start(&zero);
+    let http = McpHttpServer::start(&zero);
     let [one, other] = [http.session(), http.session()];
     assert_ne!(one, other);
     assert_eq!(http.call(&one, "a__who"), http.call(&other, "a__who"));

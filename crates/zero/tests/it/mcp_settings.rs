@@ -6,11 +6,11 @@ use std::os::unix::fs::PermissionsExt;
 
 use crate::config::{PROJECT, USER, write};
 use crate::doctor::{PATH, findings};
-use crate::program::Program;
+use crate::test_program::TestProgram;
 
 #[test]
 fn a_server_is_set_key_by_key_and_its_secrets_are_not_shown() {
-    let zero = Program::new();
+    let zero = TestProgram::new();
     for (key, value) in [
         ("mcpServers.github.command", "npx"),
         ("mcpServers.github.args", r#"["-y", "server"]"#),
@@ -56,7 +56,7 @@ fn a_server_is_set_key_by_key_and_its_secrets_are_not_shown() {
 
 #[test]
 fn trust_shows_what_would_run_and_whose_server_it_replaces() {
-    let zero = Program::new();
+    let zero = TestProgram::new();
     write(&zero, USER, r#"{"mcpServers": {"docs": {"command": "mine"}}}"#);
     write(
         &zero,
@@ -82,7 +82,7 @@ fn trust_shows_what_would_run_and_whose_server_it_replaces() {
 
 #[test]
 fn doctor_tells_what_cannot_be_used_and_why() {
-    let zero = Program::new();
+    let zero = TestProgram::new();
     let text = r#"{"mcpServers": {
 "shell": {"command": "sh", "env": {"TOKEN": "s3cret"}},
 "gone": {"command": "no-such-program"},

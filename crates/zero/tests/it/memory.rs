@@ -4,12 +4,12 @@
 
 use serde_json::Value;
 
-use crate::on_terminal::OnTerminal;
-use crate::program::Program;
+use crate::terminal_process::TerminalProcess;
+use crate::test_program::TestProgram;
 
 #[test]
 fn notes_are_kept_shown_found_and_forgotten() {
-    let zero = Program::new();
+    let zero = TestProgram::new();
     insta::assert_snapshot!(zero.run(&["memory", "list"]), @"
     exit 0
     nothing is remembered here; `zero memory add` keeps a note
@@ -54,7 +54,7 @@ fn notes_are_kept_shown_found_and_forgotten() {
 
 #[test]
 fn the_tool_and_the_command_see_the_same_notes() {
-    let zero = Program::new();
+    let zero = TestProgram::new();
     let save = r#"{"action": "save", "name": "milk", "text": "Oat."}"#;
     let denied = zero.run(&["tools", "call", "Memory", save]);
     assert!(denied.starts_with("exit 3"), "{denied}");
@@ -70,7 +70,7 @@ fn the_tool_and_the_command_see_the_same_notes() {
 
 #[test]
 fn a_task_list_is_printed_as_one() {
-    let zero = Program::new();
+    let zero = TestProgram::new();
     let todos = r#"{"todos": [
         {"content": "Look", "status": "completed", "activeForm": "Looking"},
         {"content": "Change", "status": "in_progress", "activeForm": "Changing"},
@@ -86,7 +86,7 @@ fn a_task_list_is_printed_as_one() {
 
 #[test]
 fn where_nobody_is_nobody_is_asked() {
-    let zero = Program::new();
+    let zero = TestProgram::new();
     let question = r#"{"questions": [{"question": "Which?", "header": "Which", "options": [
         {"label": "A", "description": "a"}, {"label": "B", "description": "b"}]}]}"#;
     let answer = zero.run(&["tools", "call", "AskUserQuestion", question, "--yes"]);
@@ -95,15 +95,15 @@ fn where_nobody_is_nobody_is_asked() {
 }
 
 /// Edits the note `style` with `editor`, at a terminal; gives the exit code and what was shown.
-fn edit(zero: &Program, editor: &str) -> (i32, String) {
+fn edit(zero: &TestProgram, editor: &str) -> (i32, String) {
     let mut command = zero.command(&["memory", "edit", "style"]);
     command.env("NO_COLOR", "1").env("PATH", "/usr/bin:/bin").env("EDITOR", editor);
-    OnTerminal::start(command).end()
+    TerminalProcess::start(command).end()
 }
 
 #[test]
 fn an_editor_in_the_background_leaves_the_terminal_to_the_shell() {
-    let zero = Program::new();
+    let zero = TestProgram::new();
     let save = r#"{"action": "save", "name": "style", "text": "Tabs.", "scope": "user"}"#;
     zero.stdout(&["tools", "call", "Memory", save, "--yes"]);
     let script = r#"set -m
@@ -113,14 +113,14 @@ fn an_editor_in_the_background_leaves_the_terminal_to_the_shell() {
         [ "$foreground" = $$ ] && echo "the shell has it""#;
     let mut command = zero.other_program("setsid");
     command.args(["--ctty", "sh", "-c", script]).env("EDITOR", "true").env("NO_COLOR", "1");
-    let (code, seen) = OnTerminal::start(command).end();
+    let (code, seen) = TerminalProcess::start(command).end();
     assert!(code == 0 && seen.contains("nothing changed in `style`"), "{code} {seen}");
     assert!(seen.contains("the shell has it"), "{seen}");
 }
 
 #[test]
 fn a_person_edits_a_note_and_where_it_comes_from_stays() {
-    let zero = Program::new();
+    let zero = TestProgram::new();
     let save = r#"{"action": "save", "name": "style", "text": "Tabs.", "scope": "user"}"#;
     zero.stdout(&["tools", "call", "Memory", save, "--yes"]);
     let note = || -> Value {
@@ -140,7 +140,7 @@ fn a_person_edits_a_note_and_where_it_comes_from_stays() {
     // VISUAL comes first, and what is not changed is not touched.
     let mut command = zero.command(&["memory", "edit", "style"]);
     command.env("PATH", "/usr/bin:/bin").env("VISUAL", "true").env("EDITOR", "false");
-    let (code, seen) = OnTerminal::start(command).end();
+    let (code, seen) = TerminalProcess::start(command).end();
     assert_eq!((code, seen.trim()), (0, "nothing changed in `style` (user)"));
     assert_eq!((note(), left()), (edited.clone(), 0));
 
@@ -172,19 +172,19 @@ fn a_person_edits_a_note_and_where_it_comes_from_stays() {
 
 #[test]
 fn a_note_is_edited_at_a_terminal_with_an_editor() {
-    let zero = Program::new();
+    let zero = TestProgram::new();
     zero.stdout(&["memory", "add", "--name", "style", "Tabs."]);
     insta::assert_snapshot!(zero.run(&["memory", "edit", "style"]), @"
     exit 2
     --- stderr
     error: an editor needs a terminal, and there is none here; `zero memory add --name style TEXT` takes the place of the note
     ");
-    let (code, seen) = OnTerminal::start(zero.command(&["memory", "edit", "style"])).end();
+    let (code, seen) = TerminalProcess::start(zero.command(&["memory", "edit", "style"])).end();
     let expected =
         "no editor is set; set VISUAL or EDITOR, as in `EDITOR=nano zero memory edit style`";
     assert!(code == 2 && seen.contains(expected), "{code} {seen}");
     let mut command = zero.command(&["memory", "edit", "stile"]);
     command.env("EDITOR", "true");
-    let (code, seen) = OnTerminal::start(command).end();
+    let (code, seen) = TerminalProcess::start(command).end();
     assert!(code == 1 && seen.contains("did you mean `style`?"), "{code} {seen}");
 }

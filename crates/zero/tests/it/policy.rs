@@ -5,11 +5,11 @@
 use serde_json::{Value, json};
 
 use crate::config::{LOCAL, PROJECT, USER, write};
-use crate::program::Program;
+use crate::test_program::TestProgram;
 
 /// The exit code of a run, and stdout as JSON.
 #[track_caller]
-fn json_of(zero: &Program, args: &[&str]) -> (i32, Value) {
+fn json_of(zero: &TestProgram, args: &[&str]) -> (i32, Value) {
     let output = zero.command(args).output().unwrap();
     let value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| {
         panic!("{args:?}: {error}\n{}", String::from_utf8_lossy(&output.stderr))
@@ -18,7 +18,7 @@ fn json_of(zero: &Program, args: &[&str]) -> (i32, Value) {
 }
 
 /// `exit decision` of a check, with the rule where one decided.
-fn verdict(zero: &Program, tool: &str, input: Value, args: &[&str]) -> String {
+fn verdict(zero: &TestProgram, tool: &str, input: Value, args: &[&str]) -> String {
     let input = input.to_string();
     let (code, answer) = json_of(zero, &[&["policy", "check", tool, &input], args].concat());
     let rule = answer["matched_rule"].as_str().map(|rule| format!(" by {rule}"));
@@ -39,7 +39,7 @@ const RULES: &str = r#"{
 
 #[test]
 fn a_check_ends_with_its_verdict_and_does_nothing() {
-    let zero = Program::new();
+    let zero = TestProgram::new();
     write(&zero, "rules.json", RULES);
     let settings = ["--settings", "rules.json"];
     for (command, expected) in [
@@ -63,7 +63,7 @@ fn a_check_ends_with_its_verdict_and_does_nothing() {
 
 #[test]
 fn an_answer_has_everything_a_script_needs() {
-    let zero = Program::new();
+    let zero = TestProgram::new();
     write(&zero, "rules.json", RULES);
     let input = bash("git push").to_string();
     let args = ["policy", "check", "Bash", &input, "--settings", "rules.json", "--json"];
@@ -97,7 +97,7 @@ fn an_answer_has_everything_a_script_needs() {
 
 #[test]
 fn a_tool_has_a_name_in_every_dialect() {
-    let zero = Program::new();
+    let zero = TestProgram::new();
     write(&zero, "rules.json", RULES);
     let check = |tool: &str, input: Value, more: &[&str]| {
         verdict(&zero, tool, input, &[&["--settings", "rules.json"], more].concat())
@@ -133,7 +133,7 @@ fn a_tool_has_a_name_in_every_dialect() {
 
 #[test]
 fn the_mode_decides_where_no_rule_does() {
-    let zero = Program::new();
+    let zero = TestProgram::new();
     let edit = json!({"file_path": "a", "old_string": "x", "new_string": "y"});
     for (mode, expected) in
         [("ask", "10 ask"), ("accept-edits", "0 allow"), ("plan", "20 deny"), ("auto", "0 allow")]
@@ -150,7 +150,7 @@ fn the_mode_decides_where_no_rule_does() {
 
 #[test]
 fn home_and_workspace_are_where_one_says() {
-    let zero = Program::new();
+    let zero = TestProgram::new();
     write(&zero, "rules.json", r#"{"permissions": {"deny": ["Read(~/.ssh/**)", "Read(/key)"]}}"#);
     let check = |path: &str, args: &[&str]| {
         let args = [&["--settings", "rules.json"], args].concat();
@@ -166,7 +166,7 @@ fn home_and_workspace_are_where_one_says() {
 
 #[test]
 fn wrong_usage_ends_with_two() {
-    let zero = Program::new();
+    let zero = TestProgram::new();
     for args in [
         &["policy", "check"][..],
         &["policy", "check", "Bash"],
@@ -192,7 +192,7 @@ fn wrong_usage_ends_with_two() {
 
 #[test]
 fn a_broken_rule_is_told_with_its_place_and_fix() {
-    let zero = Program::new();
+    let zero = TestProgram::new();
     write(
         &zero,
         "rules.json",
@@ -216,7 +216,7 @@ fn a_broken_rule_is_told_with_its_place_and_fix() {
 
 #[test]
 fn examples_that_do_not_hold_make_the_settings_unusable() {
-    let zero = Program::new();
+    let zero = TestProgram::new();
     let rule = r#"{"permissions": {"deny": [
         {"rule": "Bash(git push:*)", "match": ["git push origin", "git pull"], "not_match": ["git push -f"]}
     ]}}"#;
@@ -242,7 +242,7 @@ fn examples_that_do_not_hold_make_the_settings_unusable() {
 
 /// The answers of a batch, one a line.
 #[track_caller]
-fn batch(zero: &Program, requests: &[&str], args: &[&str]) -> Vec<Value> {
+fn batch(zero: &TestProgram, requests: &[&str], args: &[&str]) -> Vec<Value> {
     write(zero, "batch.jsonl", requests.join("\n"));
     let answers = zero.stdout(&[&["policy", "check", "--batch", "batch.jsonl"], args].concat());
     answers.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
@@ -250,7 +250,7 @@ fn batch(zero: &Program, requests: &[&str], args: &[&str]) -> Vec<Value> {
 
 #[test]
 fn a_batch_answers_every_request_and_survives_garbage() {
-    let zero = Program::new();
+    let zero = TestProgram::new();
     let answers = batch(
         &zero,
         &[
@@ -302,7 +302,7 @@ fn a_batch_answers_every_request_and_survives_garbage() {
 
 #[test]
 fn flags_apply_to_a_batch_and_no_other_settings_do() {
-    let zero = Program::new();
+    let zero = TestProgram::new();
     write(&zero, USER, r#"{"permissions": {"deny": ["Bash(ls:*)"], "mode": "plan"}}"#);
     write(
         &zero,
@@ -334,7 +334,7 @@ fn flags_apply_to_a_batch_and_no_other_settings_do() {
 #[test]
 fn a_batch_answers_whoever_waits_for_an_answer() {
     use std::io::{BufRead as _, BufReader, Write as _};
-    let zero = Program::new();
+    let zero = TestProgram::new();
     let mut child = zero
         .command(&["policy", "check", "--batch", "-"])
         .stdin(std::process::Stdio::piped())
@@ -356,7 +356,7 @@ fn a_batch_answers_whoever_waits_for_an_answer() {
 
 #[test]
 fn a_line_without_end_is_refused_and_the_next_is_judged() {
-    let zero = Program::new();
+    let zero = TestProgram::new();
     let endless = format!("{{\"id\": 1, \"tool\": \"{}\"}}", "x".repeat(17 * 1024 * 1024));
     let answers =
         batch(&zero, &[&endless, r#"{"id": 2, "tool": "Bash", "input": {"command": "ls"}}"#], &[]);
@@ -367,7 +367,7 @@ fn a_line_without_end_is_refused_and_the_next_is_judged() {
 
 #[test]
 fn layers_add_up_and_a_folder_counts_in_full_only_when_it_is_trusted() {
-    let zero = Program::new();
+    let zero = TestProgram::new();
     write(&zero, USER, r#"{"permissions": {"deny": ["Bash(git push:*)"]}}"#);
     write(
         &zero,
@@ -400,7 +400,7 @@ fn layers_add_up_and_a_folder_counts_in_full_only_when_it_is_trusted() {
 
 #[test]
 fn tools_obey_deny_rules() {
-    let zero = Program::new();
+    let zero = TestProgram::new();
     write(&zero, USER, r#"{"permissions": {"deny": ["Read(.env)", "Edit(locked/**)"]}}"#);
     write(&zero, ".env", "TOKEN=hit\n");
     write(&zero, "src/a.txt", "hit\n");
@@ -426,7 +426,7 @@ fn tools_obey_deny_rules() {
 
 #[test]
 fn commands_obey_deny_rules() {
-    let zero = Program::new();
+    let zero = TestProgram::new();
     let rules =
         r#"{"permissions": {"deny": ["Bash(rm:*)", "Read(.env)"], "allow": ["Bash(echo:*)"]}}"#;
     write(&zero, USER, rules);
@@ -455,7 +455,7 @@ fn commands_obey_deny_rules() {
 
 #[test]
 fn a_risky_rule_is_told_where_tools_are_called_and_not_where_scripts_ask() {
-    let zero = Program::new();
+    let zero = TestProgram::new();
     write(&zero, USER, r#"{"permissions": {"allow": ["Bash", "Bash(python3:*)"]}}"#);
     let output = zero.command(&["tools", "call", "LS", "{}"]).output().unwrap();
     assert_eq!(
@@ -468,7 +468,7 @@ fn a_risky_rule_is_told_where_tools_are_called_and_not_where_scripts_ask() {
 
 #[test]
 fn the_environment_of_a_workspace_moves_no_settings() {
-    let zero = Program::new();
+    let zero = TestProgram::new();
     write(&zero, USER, r#"{"permissions": {"deny": ["Bash(ls:*)"]}}"#);
     write(&zero, ".env", "HOME=/nowhere\nXDG_CONFIG_HOME=.\nXDG_STATE_HOME=.\n");
     write(&zero, "zero/settings.json", r#"{"permissions": {"allow": ["Bash"], "mode": "auto"}}"#);
@@ -487,7 +487,7 @@ fn the_environment_of_a_workspace_moves_no_settings() {
 
 #[test]
 fn a_command_is_drawn_as_a_tree() {
-    let zero = Program::new();
+    let zero = TestProgram::new();
     write(&zero, "rules.json", RULES);
     let explain =
         |command: &str| zero.run(&["policy", "explain", command, "--settings", "rules.json"]);

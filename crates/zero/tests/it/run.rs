@@ -11,17 +11,17 @@ use zero_core::event::Event;
 use crate::config::{USER, write};
 use crate::gateway_process::{GatewayProcess, ended, signal};
 use crate::model_server::ModelServer;
-use crate::program::Program;
+use crate::test_program::TestProgram;
 
-fn with_model() -> (Program, ModelServer) {
-    let (zero, model) = (Program::new(), ModelServer::start());
+fn with_model() -> (TestProgram, ModelServer) {
+    let (zero, model) = (TestProgram::new(), ModelServer::start());
     write(&zero, USER, model.settings(json!({})));
     write(&zero, "hello.txt", "hello\n");
     (zero, model)
 }
 
 #[track_caller]
-fn check(zero: &Program, args: &[&str], exit: &str, holds: &[&str]) {
+fn check(zero: &TestProgram, args: &[&str], exit: &str, holds: &[&str]) {
     let seen = zero.run(&[&["run"], args].concat());
     assert!(seen.starts_with(&format!("exit {exit}\n")), "{args:?}: {seen}");
     for text in holds {
@@ -31,7 +31,7 @@ fn check(zero: &Program, args: &[&str], exit: &str, holds: &[&str]) {
 
 #[test]
 fn a_fresh_machine_needs_no_model() {
-    let zero = Program::new();
+    let zero = TestProgram::new();
     write(&zero, "hello.txt", "hello\n");
     check(&zero, &["/read hello.txt"], "0", &["hello"]);
     check(&zero, &["/help"], "0", &["/read"]);
@@ -136,7 +136,7 @@ fn what_a_command_is_denied_is_told_once() {
 
 #[test]
 fn a_way_in_without_a_gateway_is_a_mistake() {
-    let zero = Program::new();
+    let zero = TestProgram::new();
     for way in [
         &["--token", "0123456789abcdef0123"][..],
         &["--token-file", "f"],
@@ -223,7 +223,7 @@ fn programs_get_the_entries_of_the_ledger() {
 
 #[test]
 fn a_prompt_that_is_refused_leaves_no_session_that_nobody_named() {
-    let zero = Program::new();
+    let zero = TestProgram::new();
     let png = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\x06\0\0\0\x1f\x15\xc4\x89";
     write(&zero, "dot.png", png);
     let refused = ["--image", "dot.png", "what is it?"];

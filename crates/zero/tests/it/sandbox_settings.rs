@@ -5,10 +5,10 @@
 use serde_json::{Value, json};
 
 use crate::config::{PROJECT, USER, write};
-use crate::program::Program;
+use crate::test_program::TestProgram;
 
 /// Runs a command with these flags besides; gives the answer.
-fn bash(zero: &Program, command: &str, flags: &[&str]) -> Value {
+fn bash(zero: &TestProgram, command: &str, flags: &[&str]) -> Value {
     let input = json!({ "command": command }).to_string();
     let args = [&["tools", "call", "Bash", &input, "--json"], flags].concat();
     let mut program = zero.command(&args);
@@ -34,8 +34,8 @@ fn limit(answer: &Value) -> &str {
 const HOG: &str = "held = bytearray(700_000_000)\nprint(len(held))\n";
 const RUN_HOG: &str = "python3 hog.py";
 
-fn with_hog(settings: &str) -> Program {
-    let zero = Program::new();
+fn with_hog(settings: &str) -> TestProgram {
+    let zero = TestProgram::new();
     write(&zero, "hog.py", HOG);
     write(&zero, USER, settings);
     zero
@@ -96,7 +96,7 @@ fn a_tool_and_a_flag_have_limits_too() {
 
 #[test]
 fn a_file_has_a_largest_size() {
-    let zero = Program::new();
+    let zero = TestProgram::new();
     let command = "head -c 3000000 /dev/zero > big; exit $?";
     let answer = bash(&zero, command, &["--yes", "--limit", "command-file=1mb"]);
     assert_eq!(limit(&answer), "command-file");
@@ -119,7 +119,7 @@ fn a_folder_that_is_not_trusted_raises_nothing() {
 
 #[test]
 fn commands_get_the_variables_and_folders_that_settings_name() {
-    let zero = Program::new();
+    let zero = TestProgram::new();
     let home = zero.folder().join("home");
     std::fs::create_dir_all(home.join(".cache/pip")).unwrap();
     write(&zero, "w/private/a.txt", "private");
@@ -150,7 +150,7 @@ fn commands_get_the_variables_and_folders_that_settings_name() {
 
 #[test]
 fn what_must_stay_closed_cannot_be_opened() {
-    let zero = Program::new();
+    let zero = TestProgram::new();
     insta::assert_snapshot!(zero.run(&["config", "add", "sandbox.writable", "~/.ssh"]), @"
     exit 2
     --- stderr
@@ -183,7 +183,7 @@ fn what_must_stay_closed_cannot_be_opened() {
 
 #[test]
 fn a_host_is_added_with_its_port_as_the_proxy_says() {
-    let zero = Program::new();
+    let zero = TestProgram::new();
     for host in ["example.com:8443", "*.example.org", "localhost"] {
         zero.stdout(&["config", "add", "sandbox.network", host]);
     }
@@ -203,7 +203,7 @@ fn a_folder_that_is_not_trusted_opens_no_host() {
     let told = "env | grep -c ^HTTPS_PROXY=; true";
     let rule = r#"{"permissions": {"allow": ["WebFetch(domain:example.com)"]}}"#;
     for opens in [rule, r#"{"sandbox": {"network": ["*"]}}"#] {
-        let zero = Program::new();
+        let zero = TestProgram::new();
         write(&zero, PROJECT, opens);
         assert_eq!(written(&bash(&zero, told, &["--yes"])), "0\n", "{opens}");
         zero.stdout(&["trust", "--yes"]);

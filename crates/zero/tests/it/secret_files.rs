@@ -10,14 +10,16 @@ use serde_json::{Value, json};
 use zero_wire::chat::{
     AgentWait, AgentWaitParams, ChatAbort, ChatAbortParams, ChatSend, ChatSendParams,
 };
-use zero_wire::client::{Client, ClientError, ConnectOptions, Credentials, Target};
+use zero_wire::client::{
+    ConnectOptions, GatewayClient, GatewayClientError, GatewayCredentials, GatewayTarget,
+};
 use zero_wire::handshake::{ClientId, ClientInfo, ClientMode};
 use zero_wire::tools::{ToolsAttach, ToolsAttachParams};
-use zero_wire::zero_sessions::{OpenParams, SessionInfo, ZeroSessionsOpen};
+use zero_wire::zero_sessions::{SessionInfo, SessionOpenParams, ZeroSessionsOpen};
 
 use crate::config::{USER, write};
 use crate::gateway_process::GatewayProcess;
-use crate::program::Program;
+use crate::test_program::TestProgram;
 
 const ADMIN: &str = "admin-token-0123456789abcdef";
 const PASSWORD: &str = "password-0123456789abcdef";
@@ -26,18 +28,18 @@ const KEY: &str = "model-key-0123456789abcdef";
 const REMOTE: &str = "remote-token-0123456789abcdef";
 
 /// A gateway with all the secrets that one can have, and a client with a token for writing.
-struct Rig {
-    zero: Program,
+struct SecretsFixture {
+    zero: TestProgram,
     base: PathBuf,
     gateway: GatewayProcess,
-    client: Client,
+    client: GatewayClient,
     runtime: tokio::runtime::Runtime,
 }
 
-impl Rig {
+impl SecretsFixture {
     /// `folders` are those that clients may work in, beneath the gateway's own.
     fn start(folders: &Value) -> Self {
-        let zero = Program::outside_tmp();
+        let zero = TestProgram::outside_tmp();
         let base = zero.folder().canonicalize().unwrap();
         for (file, text) in [
             ("proj/README.md", "needle"),
@@ -71,18 +73,18 @@ impl Rig {
         Self { zero, base, gateway, client, runtime }
     }
 
-    fn open(&self, key: &str, cwd: &Path, mode: &str) -> Result<SessionInfo, ClientError> {
-        let wanted = OpenParams {
+    fn open(&self, key: &str, cwd: &Path, mode: &str) -> Result<SessionInfo, GatewayClientError> {
+        let wanted = SessionOpenParams {
             session_key: Some(direct(key)),
             cwd: Some(cwd.display().to_string()),
             mode: Some(mode.to_owned()),
-            ..OpenParams::default()
+            ..SessionOpenParams::default()
         };
         self.runtime.block_on(self.client.request::<ZeroSessionsOpen>(wanted))
     }
 
     /// Says something to a session, and gives all that comes of it.
-    fn say(&self, client: &Client, key: &str, message: &str) -> String {
+    fn say(&self, client: &GatewayClient, key: &str, message: &str) -> String {
         let run_id = format!("run-{:x}", fastrand::u64(..));
         let send = ChatSendParams {
             session_key: direct(key),
@@ -141,7 +143,7 @@ fn direct(key: &str) -> String {
     format!("agent:direct:{key}")
 }
 
-async fn connect(url: &str, token: &str) -> Client {
+async fn connect(url: &str, token: &str) -> GatewayClient {
     let client = ClientInfo {
         id: ClientId::Cli,
         display_name: None,
@@ -154,17 +156,17 @@ async fn connect(url: &str, token: &str) -> Client {
         mode: ClientMode::Cli,
         instance_id: None,
     };
-    let auth = Credentials::token(token.to_owned());
+    let auth = GatewayCredentials::token(token.to_owned());
     let options = ConnectOptions { auth, ..ConnectOptions::new(client) };
-    let target = Target::Url(url.parse().unwrap());
-    Client::connect(target, options).await.unwrap().0
+    let target = GatewayTarget::Url(url.parse().unwrap());
+    GatewayClient::connect(target, options).await.unwrap().0
 }
 
 /// The folders that can be opened are those of the whole machine here: that they are limited must
 /// not be what keeps the secrets.
 #[test]
 fn a_client_never_reads_what_the_gateway_knows() {
-    let rig = Rig::start(&json!(["/"]));
+    let rig = SecretsFixture::start(&json!(["/"]));
     let home = rig.base.join("home");
     let state = home.join(".local/state/zero");
     let at = |name: &str| rig.base.join(name).display().to_string();
@@ -194,7 +196,7 @@ fn a_client_never_reads_what_the_gateway_knows() {
 
 #[test]
 fn a_client_works_in_the_folders_that_settings_name() {
-    let rig = Rig::start(&Value::Null);
+    let rig = SecretsFixture::start(&Value::Null);
     let proj = rig.base.join("proj");
     std::fs::create_dir(proj.join("sub")).unwrap();
     let is_refused = |cwd: &Path| {
@@ -220,10 +222,10 @@ fn a_client_works_in_the_folders_that_settings_name() {
     assert!(seen.contains("gateway.folders"), "{seen}");
     // Whoever may do everything may work anywhere, which lets nobody else in there.
     let admin = rig.runtime.block_on(connect(&rig.gateway.url, ADMIN));
-    let there = OpenParams {
+    let there = SessionOpenParams {
         session_key: Some(direct("x")),
         cwd: Some(rig.base.display().to_string()),
-        ..OpenParams::default()
+        ..SessionOpenParams::default()
     };
     rig.runtime.block_on(admin.request::<ZeroSessionsOpen>(there)).unwrap();
     assert!(rig.say(&admin, "x", "/read proj/README.md").contains("needle"));

@@ -4,16 +4,16 @@
 
 use serde_json::{Value, json};
 use zero_wire::chat::ChatSend;
-use zero_wire::client::ClientError;
+use zero_wire::client::GatewayClientError;
 
 use crate::config::{USER, write};
 use crate::gateway_process::{GatewayProcess, connect};
 use crate::model_server::ModelServer;
-use crate::program::Program;
+use crate::test_program::TestProgram;
 
 #[test]
 fn a_session_is_listed_shown_written_down_reset_and_removed() {
-    let (zero, model) = (Program::new(), ModelServer::start());
+    let (zero, model) = (TestProgram::new(), ModelServer::start());
     write(&zero, USER, model.settings(json!({})));
     let seen = zero.run(&["sessions", "list"]);
     assert!(seen.starts_with("exit 0\n--- stderr") && seen.contains("zero run"), "{seen}");
@@ -57,7 +57,7 @@ fn a_session_is_listed_shown_written_down_reset_and_removed() {
 
 #[test]
 fn what_is_refused_leaves_no_session() {
-    let (zero, model) = (Program::new(), ModelServer::start());
+    let (zero, model) = (TestProgram::new(), ModelServer::start());
     write(&zero, USER, model.settings(json!({})));
     let refused = zero.run(&["run", "--session", "s", "--model", "nope", "hi"]);
     assert!(refused.starts_with("exit 2"), "{refused}");
@@ -77,7 +77,7 @@ fn what_is_refused_leaves_no_session() {
             ("c", json!({"message": long})),
         ] {
             let error = sent(key, more).await.unwrap_err();
-            assert!(matches!(error, ClientError::Refused { .. }), "{key}: {error}");
+            assert!(matches!(error, GatewayClientError::Refused { .. }), "{key}: {error}");
         }
     });
     assert_eq!(zero.stdout(&["sessions", "list", "--json"]).trim(), "[]");
@@ -85,7 +85,7 @@ fn what_is_refused_leaves_no_session() {
 
 #[test]
 fn settings_say_how_much_an_owner_may_keep() {
-    let (zero, model) = (Program::new(), ModelServer::start());
+    let (zero, model) = (TestProgram::new(), ModelServer::start());
     write(&zero, USER, model.settings(json!({"gateway": {"maxSessions": 1}})));
     zero.stdout(&["run", "--session", "one", "hi"]);
     zero.stdout(&["run", "--session", "one", "hi"]);

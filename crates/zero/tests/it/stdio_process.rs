@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::program::Program;
+use crate::test_program::TestProgram;
 
 /// Lines that wait to be heard; a program that says more waits.
 const LINES_MAX: usize = 4_096;
@@ -28,7 +28,7 @@ pub(crate) struct StdioProcess {
 }
 
 impl StdioProcess {
-    pub(crate) fn start(zero: &Program, args: &[&str]) -> Self {
+    pub(crate) fn start(zero: &TestProgram, args: &[&str]) -> Self {
         let mut command = zero.command(args);
         command.env("PATH", "/usr/bin:/bin");
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();

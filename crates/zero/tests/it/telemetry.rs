@@ -17,29 +17,29 @@ use zero_wire::chat::{AgentWait, ChatSend};
 
 use crate::config::{USER, write};
 use crate::gateway_process::connect;
-use crate::program::Program;
+use crate::test_program::TestProgram;
 
 /// What a person says and what a tool is given and gives: none of it may leave.
 const PRIVATE: [&str; 3] = ["xyzzy-file", "plugh-content", "/read"];
 
 /// A request that arrived: its path, its head, its body.
-type Arrived = (String, String, Vec<u8>);
+type CollectedRequest = (String, String, Vec<u8>);
 
 /// Whether a collector says anything.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Manner {
+enum CollectorBehavior {
     Answers,
     Silent,
 }
 
 /// A collector that keeps what arrives.
-struct Collector {
+struct FakeCollector {
     address: String,
-    arrived: Arc<Mutex<Vec<Arrived>>>,
+    arrived: Arc<Mutex<Vec<CollectedRequest>>>,
 }
 
-impl Collector {
-    fn start(manner: Manner) -> Self {
+impl FakeCollector {
+    fn start(manner: CollectorBehavior) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let arrived = Arc::new(Mutex::new(Vec::new()));
@@ -75,7 +75,7 @@ impl Collector {
     }
 }
 
-fn serve(stream: TcpStream, manner: Manner, kept: &Mutex<Vec<Arrived>>) {
+fn serve(stream: TcpStream, manner: CollectorBehavior, kept: &Mutex<Vec<CollectedRequest>>) {
     let mut reader = BufReader::new(stream.try_clone().unwrap());
     let mut stream = stream;
     loop {
@@ -94,22 +94,22 @@ fn serve(stream: TcpStream, manner: Manner, kept: &Mutex<Vec<Arrived>>) {
         }
         let path = head.split(' ').nth(1).unwrap().to_owned();
         kept.lock().unwrap().push((path, head, body));
-        if manner == Manner::Answers {
+        if manner == CollectorBehavior::Answers {
             stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").unwrap();
         }
     }
 }
 
 /// A gateway that is killed, at the latest when its test fails.
-struct Gateway {
-    zero: Program,
+struct GatewayUnderTest {
+    zero: TestProgram,
     child: Child,
     url: String,
 }
 
-impl Gateway {
-    fn start(collector: &Collector) -> Self {
-        let zero = Program::new();
+impl GatewayUnderTest {
+    fn start(collector: &FakeCollector) -> Self {
+        let zero = TestProgram::new();
         let telemetry = json!({
             "endpoint": format!("http://{}", collector.address), "headers": {"x-key": "s3cret"},
         });
@@ -150,7 +150,7 @@ impl Gateway {
     }
 }
 
-impl Drop for Gateway {
+impl Drop for GatewayUnderTest {
     fn drop(&mut self) {
         // It is gone already where the test went well.
         let _ = self.child.kill();
@@ -184,8 +184,8 @@ fn count(figures: &[Metric], name: &str, label: Option<(&str, &str)>) -> Option<
 
 #[test]
 fn a_collector_hears_of_runs_and_calls_and_nothing_that_was_said() {
-    let collector = Collector::start(Manner::Answers);
-    let mut gateway = Gateway::start(&collector);
+    let collector = FakeCollector::start(CollectorBehavior::Answers);
+    let mut gateway = GatewayUnderTest::start(&collector);
     gateway.say("/read xyzzy-file.txt");
     // Long before the next batch is due: it is sent at the end.
     gateway.end();
@@ -240,8 +240,8 @@ fn a_collector_that_says_nothing_holds_up_neither_runs_nor_the_end() {
     // One request alone may take 4 s, and there are two. On a busy machine an end may take longer than
     // that, but not every time.
     let mut ends = (0..5).map(|_| {
-        let collector = Collector::start(Manner::Silent);
-        let mut gateway = Gateway::start(&collector);
+        let collector = FakeCollector::start(CollectorBehavior::Silent);
+        let mut gateway = GatewayUnderTest::start(&collector);
         gateway.say("/read xyzzy-file.txt");
         let took = gateway.end();
         assert!(!collector.bodies("/v1/metrics").is_empty(), "it was asked");
@@ -252,7 +252,7 @@ fn a_collector_that_says_nothing_holds_up_neither_runs_nor_the_end() {
 
 #[test]
 fn headers_do_not_go_to_another_machine_in_clear() {
-    let zero = Program::new();
+    let zero = TestProgram::new();
     let settings = r#"{"gateway": {"telemetry": {"endpoint": "http://192.0.2.1:4318", "headers": {"x-key": "s3cret"}}}}"#;
     write(&zero, USER, settings);
     let said = zero.run(&["gateway", "--port", "0"]);

@@ -4,19 +4,19 @@ use serde_json::{Value, json};
 
 use crate::config::{USER, write};
 use crate::model_server::ModelServer;
-use crate::on_terminal::OnTerminal;
-use crate::program::Program;
+use crate::terminal_process::TerminalProcess;
+use crate::test_program::TestProgram;
 
-fn with_model() -> (Program, ModelServer) {
-    let (zero, model) = (Program::new(), ModelServer::start());
+fn with_model() -> (TestProgram, ModelServer) {
+    let (zero, model) = (TestProgram::new(), ModelServer::start());
     write(&zero, USER, model.settings(json!({})));
     (zero, model)
 }
 
-fn start(zero: &Program, args: &[&str]) -> OnTerminal {
+fn start(zero: &TestProgram, args: &[&str]) -> TerminalProcess {
     let mut command = zero.command(args);
     command.env("NO_COLOR", "1");
-    OnTerminal::start(command)
+    TerminalProcess::start(command)
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn json_steers_no_terminal_and_says_the_same() {
 
 #[test]
 fn a_key_is_typed_unseen() {
-    let zero = Program::new();
+    let zero = TestProgram::new();
     for (keys, exit, holds) in [
         // There is no keyring in these surroundings.
         ("sk-se\u{7f}ecret\r", 1, "or keep the key in a file"),

@@ -6,7 +6,7 @@ use zero_wire::zero_sessions::ZeroSessionsOpen;
 use crate::config::{USER, write};
 use crate::gateway_process::{GatewayProcess, connect};
 use crate::model_server::ModelServer;
-use crate::program::Program;
+use crate::test_program::TestProgram;
 
 /// Mode of the person at the tool host, mode that the gateway wants, and whether a file is made
 /// without asking; nobody is there to be asked.
@@ -27,7 +27,7 @@ const CASES: [(&str, &str, bool); 10] = [
 #[test]
 #[expect(clippy::disallowed_methods, reason = "tests stand outside zero and look at its files")]
 fn a_gateway_cannot_make_a_tool_host_ask_less() {
-    let (zero, model) = (Program::new(), ModelServer::start());
+    let (zero, model) = (TestProgram::new(), ModelServer::start());
     write(&zero, USER, model.settings(json!({})));
     let gateway = GatewayProcess::start(&zero);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -5,15 +5,15 @@
 use serde_json::{Value, json};
 
 use crate::config::{USER, write};
-use crate::program::Program;
 use crate::stdio_process::StdioProcess;
+use crate::test_program::TestProgram;
 
 fn call(id: &str, tool: &str, input: Value) -> Value {
     json!({"sessionId": "s1", "toolCallId": id, "toolName": tool, "input": input})
 }
 
-fn served(args: &[&str]) -> (Program, StdioProcess) {
-    let zero = Program::outside_tmp();
+fn served(args: &[&str]) -> (TestProgram, StdioProcess) {
+    let zero = TestProgram::outside_tmp();
     write(&zero, "README.md", "hello\n");
     let process = StdioProcess::start(&zero, &[&["tools", "serve"], args].concat());
     (zero, process)
@@ -95,7 +95,7 @@ fn a_caller_can_give_up_on_a_question() {
 
 #[test]
 fn yes_is_said_beforehand_and_denied_stays_denied() {
-    let zero = Program::outside_tmp();
+    let zero = TestProgram::outside_tmp();
     write(&zero, USER, r#"{"permissions": {"deny": ["Read(.env)"]}}"#);
     write(&zero, ".env", "secret");
     let mut tools = StdioProcess::start(&zero, &["tools", "serve", "--yes"]);
@@ -204,7 +204,7 @@ fn there_are_so_many_sessions() {
 
 #[test]
 fn a_wrong_command_line_is_told_before_anything_is_served() {
-    let zero = Program::new();
+    let zero = TestProgram::new();
     let seen = zero.run(&["tools", "serve", "--workspace", "nowhere"]);
     assert!(seen.starts_with("exit 2") && seen.contains("nowhere"), "{seen}");
     write(&zero, USER, "{ broken");

@@ -1,6 +1,6 @@
 //! Servers of both eras, and servers that do what they should not.
 
-pub(crate) mod servers;
+pub(crate) mod test_servers;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
@@ -13,22 +13,22 @@ use serde_json::json;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use url::Url;
-use zero_runtime::{Internet, RiskPolicy};
+use zero_runtime::{ResolverConfig, RiskPolicy};
 
-use self::servers::{Raw, Seen, result, status, usual};
+use self::test_servers::{RawServer, RecordedRequest, result, status, usual};
 use super::*;
-use crate::client::credentials::NoCredentials;
-use crate::definition::Login;
+use crate::client::credentials::EmptyLoginStore;
+use crate::server_definition::LoginSettings;
 
-type Client = RunningService<RoleClient, ()>;
+type TestClient = RunningService<RoleClient, ()>;
 
 fn guard() -> NetworkGuard {
-    NetworkGuard::new(Arc::new(RiskPolicy), Internet::default())
+    NetworkGuard::new(Arc::new(RiskPolicy), ResolverConfig::default())
 }
 
-fn endpoint(url: &Url, headers: &[(&str, &str)]) -> Endpoint {
+fn endpoint(url: &Url, headers: &[(&str, &str)]) -> HttpEndpoint {
     let headers = headers.iter().map(|(name, value)| (name.to_string(), value.to_string()));
-    Endpoint { url: url.clone(), headers: headers.collect(), login: Login::default() }
+    HttpEndpoint { url: url.clone(), headers: headers.collect(), login: LoginSettings::default() }
 }
 
 /// How long something may take whose time runs out after a second or two.
@@ -43,24 +43,24 @@ fn auto() -> ClientLifecycleMode {
     }
 }
 
-async fn connected(url: &Url, headers: &[(&str, &str)]) -> Result<Client, String> {
-    connected_within(HttpLimits::default(), url, headers).await
+async fn connected(url: &Url, headers: &[(&str, &str)]) -> Result<TestClient, String> {
+    connected_within(McpHttpClientLimits::default(), url, headers).await
 }
 
 async fn connected_within(
-    limits: HttpLimits,
+    limits: McpHttpClientLimits,
     url: &Url,
     headers: &[(&str, &str)],
-) -> Result<Client, String> {
-    let alias = Alias::new("test").unwrap();
+) -> Result<TestClient, String> {
+    let alias = ServerAlias::new("test").unwrap();
     let endpoint = endpoint(url, headers);
     let transport = connect_within(
         limits,
         &alias,
         &endpoint,
         &guard(),
-        Arc::new(NoCredentials),
-        Troubles::default(),
+        Arc::new(EmptyLoginStore),
+        ConnectionDiagnostics::default(),
     )
     .map_err(|error| error.to_string())?;
     ().serve_with_lifecycle(transport, auto()).await.map_err(|error| match http_error(&error) {
@@ -73,7 +73,7 @@ fn said(error: &ServiceError) -> String {
     http_error(error).map_or_else(|| format!("not ours: {error}"), ToString::to_string)
 }
 
-async fn echoed(client: &Client) {
+async fn echoed(client: &TestClient) {
     let tools = client.list_all_tools().await.unwrap();
     assert_eq!(tools.len(), 1);
     let arguments = json!({"text": "hello"}).as_object().unwrap().clone();
@@ -85,7 +85,7 @@ async fn echoed(client: &Client) {
 
 #[tokio::test]
 async fn both_eras_are_spoken() {
-    let url = servers::echo(StreamableHttpServerConfig::default()).await;
+    let url = test_servers::echo(StreamableHttpServerConfig::default()).await;
     let modern = connected(&url, &[]).await.unwrap();
     echoed(&modern).await;
     modern.cancel().await.unwrap();
@@ -94,12 +94,17 @@ async fn both_eras_are_spoken() {
         let mut config = StreamableHttpServerConfig::default();
         config.legacy_session_mode = is_stateful;
         config.json_response = !is_stateful;
-        let url = servers::echo(config).await;
-        let alias = Alias::new("test").unwrap();
+        let url = test_servers::echo(config).await;
+        let alias = ServerAlias::new("test").unwrap();
         let endpoint = endpoint(&url, &[]);
-        let transport =
-            connect(&alias, &endpoint, &guard(), Arc::new(NoCredentials), Troubles::default())
-                .unwrap();
+        let transport = connect(
+            &alias,
+            &endpoint,
+            &guard(),
+            Arc::new(EmptyLoginStore),
+            ConnectionDiagnostics::default(),
+        )
+        .unwrap();
         let mode = ClientLifecycleMode::Initialize;
         let legacy = ().serve_with_lifecycle(transport, mode).await.unwrap();
         echoed(&legacy).await;
@@ -109,10 +114,10 @@ async fn both_eras_are_spoken() {
 
 #[tokio::test]
 async fn a_server_of_the_older_kind_is_found_out_by_what_it_answers() {
-    let json = Raw::mcp("nothing", |_, _| async {}).await;
+    let json = RawServer::mcp("nothing", |_, _| async {}).await;
     connected(&json.url, &[]).await.unwrap().list_all_tools().await.unwrap();
     for answer in ["404 Not Found", "400 Bad Request", "422 Unprocessable Content"] {
-        let plain = Raw::mcp("server/discover", move |_, mut stream: TcpStream| async move {
+        let plain = RawServer::mcp("server/discover", move |_, mut stream: TcpStream| async move {
             let _ = stream.write_all(&status(answer, "")).await;
         })
         .await;
@@ -124,18 +129,18 @@ async fn a_server_of_the_older_kind_is_found_out_by_what_it_answers() {
 /// What a call ends with when the server answers it like this, and how long that takes.
 async fn called<A, F>(answer: A) -> (String, Duration)
 where
-    A: Fn(Seen, TcpStream) -> F + Clone + Send + 'static,
+    A: Fn(RecordedRequest, TcpStream) -> F + Clone + Send + 'static,
     F: Future<Output = ()> + Send + 'static,
 {
-    called_within(HttpLimits::default(), answer).await
+    called_within(McpHttpClientLimits::default(), answer).await
 }
 
-async fn called_within<A, F>(limits: HttpLimits, answer: A) -> (String, Duration)
+async fn called_within<A, F>(limits: McpHttpClientLimits, answer: A) -> (String, Duration)
 where
-    A: Fn(Seen, TcpStream) -> F + Clone + Send + 'static,
+    A: Fn(RecordedRequest, TcpStream) -> F + Clone + Send + 'static,
     F: Future<Output = ()> + Send + 'static,
 {
-    let server = Raw::mcp("tools/call", answer).await;
+    let server = RawServer::mcp("tools/call", answer).await;
     let mut client = connected_within(limits, &server.url, &[]).await;
     for _ in 0..TRIES_MAX {
         if client.is_err() {
@@ -220,15 +225,15 @@ async fn answers_without_end_are_cut_off() {
 #[tokio::test]
 async fn answers_that_do_not_come_are_not_waited_for() {
     // Each has little time for what does not come, and much for the rest.
-    let usual = HttpLimits::default();
+    let usual = McpHttpClientLimits::default();
     let second = Duration::from_secs(1);
-    let hasty = HttpLimits { call_head_time: second, ..usual };
+    let hasty = McpHttpClientLimits { call_head_time: second, ..usual };
     let silent = called_within(hasty, |_, stream: TcpStream| async move {
         tokio::time::sleep(10 * TOOK_MAX).await;
         drop(stream);
     });
     check("no head", silent.await, "an answer did not come within 1 s");
-    let hasty = HttpLimits { body_time: 2 * second, ..usual };
+    let hasty = McpHttpClientLimits { body_time: 2 * second, ..usual };
     let drip = called_within(hasty, |_, mut stream: TcpStream| async move {
         let _ = stream.write_all(format!("{JSON_HEAD}\r\n").as_bytes()).await;
         while stream.write_all(b" ").await.is_ok() {
@@ -236,7 +241,7 @@ async fn answers_that_do_not_come_are_not_waited_for() {
         }
     });
     check("a byte at a time", drip.await, "the whole of the server's answer did not come");
-    let hasty = HttpLimits { idle_time: second, ..usual };
+    let hasty = McpHttpClientLimits { idle_time: second, ..usual };
     let stops = called_within(hasty, |_, mut stream: TcpStream| async move {
         let _ = stream.write_all(format!("{JSON_HEAD}\r\n{{").as_bytes()).await;
         tokio::time::sleep(10 * TOOK_MAX).await;
@@ -275,21 +280,21 @@ async fn what_is_no_answer_is_said() {
         let _ = stream.write_all(b"\x1f\x8b\x08\x00\x00\x00\x00\x00").await;
     });
     check("something compressed", gzip.await, "no answer to what was asked");
-    let deep = called(|request: Seen, mut stream: TcpStream| async move {
+    let deep = called(|request: RecordedRequest, mut stream: TcpStream| async move {
         let nested = format!("{}{}", "[".repeat(10_000), "]".repeat(10_000));
         let id = &request.json()["id"];
         let body = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{nested}}}"#);
         let _ = stream.write_all(format!("{JSON_HEAD}\r\n{body}").as_bytes()).await;
     });
     check("something deep", deep.await, "the answer was refused");
-    let rpc = called(|request: Seen, mut stream: TcpStream| async move {
+    let rpc = called(|request: RecordedRequest, mut stream: TcpStream| async move {
         let _ = request;
         let body = r#"{"jsonrpc":"2.0","id":"other","error":{"code":-1,"message":"mine"}}"#;
         let head = "HTTP/1.1 400 Bad\r\nContent-Type: application/json\r\nConnection: close\r\n";
         let _ = stream.write_all(format!("{head}\r\n{body}").as_bytes()).await;
     });
     check("an error in the words of the protocol", rpc.await, "mine");
-    let event = called(|request: Seen, mut stream: TcpStream| async move {
+    let event = called(|request: RecordedRequest, mut stream: TcpStream| async move {
         let id = &request.json()["id"];
         let noise = "data: {\"level\":\"info\"}\n\n: ping\n\ndata: hello\n\n";
         let reply = json!({"jsonrpc": "2.0", "id": id, "result":
@@ -302,15 +307,18 @@ async fn what_is_no_answer_is_said() {
 
 #[tokio::test]
 async fn one_bad_tool_leaves_its_neighbours_alone() {
-    let server = Raw::mcp("tools/list", |request: Seen, mut stream: TcpStream| async move {
-        let tools = json!({"tools": [{"name": "bad"},
+    let server = RawServer::mcp(
+        "tools/list",
+        |request: RecordedRequest, mut stream: TcpStream| async move {
+            let tools = json!({"tools": [{"name": "bad"},
             {"name": "good", "inputSchema": {"type": "object"}}]});
-        let _ = stream.write_all(&result(&request, tools)).await;
-    })
+            let _ = stream.write_all(&result(&request, tools)).await;
+        },
+    )
     .await;
-    let (alias, endpoint) = (Alias::new("test").unwrap(), endpoint(&server.url, &[]));
-    let troubles = Troubles::default();
-    let credentials = Arc::new(NoCredentials);
+    let (alias, endpoint) = (ServerAlias::new("test").unwrap(), endpoint(&server.url, &[]));
+    let troubles = ConnectionDiagnostics::default();
+    let credentials = Arc::new(EmptyLoginStore);
     let transport = connect(&alias, &endpoint, &guard(), credentials, troubles.clone()).unwrap();
     let client = ().serve_with_lifecycle(transport, auto()).await.unwrap();
     let tools = client.list_all_tools().await.unwrap();
@@ -320,13 +328,13 @@ async fn one_bad_tool_leaves_its_neighbours_alone() {
 
 #[tokio::test]
 async fn secrets_stay_with_their_origin() {
-    let other = Raw::start(|request: Seen, mut stream: TcpStream| async move {
+    let other = RawServer::start(|request: RecordedRequest, mut stream: TcpStream| async move {
         let _ = stream.write_all(&usual(&request)).await;
     })
     .await;
     for code in ["301 Moved", "302 Found", "307 Temporary Redirect", "308 Permanent Redirect"] {
         let to = other.url.clone();
-        let server = Raw::start(move |_, mut stream: TcpStream| {
+        let server = RawServer::start(move |_, mut stream: TcpStream| {
             let reply = status(code, &format!("Location: {to}\r\n"));
             async move {
                 let _ = stream.write_all(&reply).await;
@@ -341,7 +349,7 @@ async fn secrets_stay_with_their_origin() {
     }
     assert!(other.seen().is_empty());
 
-    let server = Raw::start(|request: Seen, mut stream: TcpStream| async move {
+    let server = RawServer::start(|request: RecordedRequest, mut stream: TcpStream| async move {
         let reply = match request.path() {
             "/mcp" => status("308 Permanent Redirect", "Location: /moved\r\n"),
             _ => usual(&request),
@@ -350,7 +358,7 @@ async fn secrets_stay_with_their_origin() {
     })
     .await;
     connected(&server.url, &[]).await.unwrap();
-    let circle = Raw::start(|_, mut stream: TcpStream| async move {
+    let circle = RawServer::start(|_, mut stream: TcpStream| async move {
         let _ = stream.write_all(&status("307 x", "Location: /mcp\r\n")).await;
     })
     .await;
@@ -361,7 +369,7 @@ async fn secrets_stay_with_their_origin() {
 
 #[tokio::test]
 async fn headers_of_settings_are_checked_and_a_refusal_says_what_to_do() {
-    let server = Raw::start(|_, mut stream: TcpStream| async move {
+    let server = RawServer::start(|_, mut stream: TcpStream| async move {
         let _ = stream.write_all(&status("401 Unauthorized", "")).await;
     })
     .await;
@@ -388,7 +396,7 @@ async fn headers_of_settings_are_checked_and_a_refusal_says_what_to_do() {
 #[tokio::test]
 async fn a_session_that_is_gone_is_opened_again() {
     let sessions = Arc::new(AtomicUsize::new(0));
-    let server = Raw::start(move |request: Seen, mut stream: TcpStream| {
+    let server = RawServer::start(move |request: RecordedRequest, mut stream: TcpStream| {
         let sessions = sessions.clone();
         async move {
             let current = sessions.load(Ordering::SeqCst).to_string();

@@ -21,19 +21,19 @@ const REQUEST_TIME: Duration = Duration::from_secs(10);
 const REQUESTS_MAX: usize = 8;
 
 /// The page that the browser is sent back to.
-pub(super) struct Callback {
+pub(super) struct CallbackListener {
     listener: TcpListener,
     port: u16,
 }
 
 /// What the browser brought back.
 #[derive(Clone, PartialEq, Eq)]
-pub(super) struct Answer {
+pub(super) struct AuthorizationResponse {
     pub(super) code: String,
     pub(super) issuer: Option<String>,
 }
 
-impl Callback {
+impl CallbackListener {
     /// Takes the port that settings name, or the one of the last login where it is free, or any.
     pub(super) async fn bind(named: Option<u16>, earlier: Option<u16>) -> Result<Self, LoginError> {
         let on_port = |port: u16| async move {
@@ -57,7 +57,7 @@ impl Callback {
     }
 
     /// Waits for the answer to the login with this state. Whoever else knocks is sent away.
-    pub(super) async fn wait(&self, state: &str) -> Result<Answer, LoginError> {
+    pub(super) async fn wait(&self, state: &str) -> Result<AuthorizationResponse, LoginError> {
         let mut requests = JoinSet::new();
         loop {
             tokio::select! {
@@ -79,7 +79,7 @@ impl Callback {
     }
 }
 
-impl Answer {
+impl AuthorizationResponse {
     /// Reads the address that the browser was sent back to.
     pub(super) fn parse(url: &str, state: &str) -> Result<Self, LoginError> {
         if url.len() > REQUEST_BYTES_MAX {
@@ -112,7 +112,7 @@ async fn serve(
     mut stream: TcpStream,
     base: &str,
     state: &str,
-) -> Option<Result<Answer, LoginError>> {
+) -> Option<Result<AuthorizationResponse, LoginError>> {
     let mut head = Vec::new();
     while !head.windows(4).any(|four| four == b"\r\n\r\n") {
         let room = REQUEST_BYTES_MAX.checked_sub(head.len()).filter(|room| *room > 0)?;
@@ -147,12 +147,16 @@ async fn serve(
     }
 }
 
-fn read_head(head: &[u8], base: &str, state: &str) -> Option<Result<Answer, LoginError>> {
+fn read_head(
+    head: &[u8],
+    base: &str,
+    state: &str,
+) -> Option<Result<AuthorizationResponse, LoginError>> {
     let head = std::str::from_utf8(head).ok()?;
     let mut words = head.lines().next()?.split(' ');
     let (method, target) = (words.next()?, words.next()?);
     let query = target.strip_prefix(PATH)?.strip_prefix('?')?;
-    (method == "GET").then(|| Answer::parse(&format!("{base}?{query}"), state))
+    (method == "GET").then(|| AuthorizationResponse::parse(&format!("{base}?{query}"), state))
 }
 
 #[cfg(test)]
@@ -161,7 +165,7 @@ mod tests {
 
     #[track_caller]
     fn check(url: &str, expected: &str) {
-        let seen = match Answer::parse(url, "s1") {
+        let seen = match AuthorizationResponse::parse(url, "s1") {
             Ok(answer) => format!("{} {}", answer.code, answer.issuer.unwrap_or_default()),
             Err(error) => error.to_string(),
         };

@@ -7,28 +7,28 @@ use base64::engine::general_purpose::STANDARD;
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use tokio::time::timeout;
 use url::{Url, form_urlencoded};
-use zero_runtime::web::{NetworkGuard, Redirects};
+use zero_runtime::web::{NetworkGuard, RedirectPolicy};
 
-use super::web::{self, LoginWeb};
+use super::login_http_client::{self, LoginHttpClient};
 use super::{LoginError, renewal};
-use crate::client::credentials::{Credentials, LoginRecord};
-use crate::definition::Endpoint;
+use crate::client::credentials::{LoginRecord, LoginStore};
+use crate::server_definition::HttpEndpoint;
 
 /// How long taking a login back may take.
 const REVOCATION_TIME: Duration = Duration::from_secs(15);
 
 /// What became of a login.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LoggedOut {
+pub enum LogoutOutcome {
     /// There was none.
     NotLoggedIn,
     /// It is forgotten here.
-    Forgotten(Revoked),
+    Forgotten(RevocationOutcome),
 }
 
 /// Whether a login was taken back at its issuer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Revoked {
+pub enum RevocationOutcome {
     /// It was.
     Yes,
     /// Its issuer does not offer that; it ends by itself.
@@ -39,55 +39,56 @@ pub enum Revoked {
 
 /// Logs out at a server.
 pub async fn logout(
-    endpoint: &Endpoint,
+    endpoint: &HttpEndpoint,
     guard: &NetworkGuard,
-    credentials: &dyn Credentials,
-) -> Result<LoggedOut, LoginError> {
+    credentials: &dyn LoginStore,
+) -> Result<LogoutOutcome, LoginError> {
     let resource = LoginRecord::resource_of(&endpoint.url);
     let _lock = credentials.lock(&resource).await?;
     // One that cannot be read is forgotten all the same.
     let record = credentials.load(&resource).await.ok().flatten();
     let revoked = match record {
-        None => Revoked::NotOffered,
+        None => RevocationOutcome::NotOffered,
         Some(record) => match timeout(REVOCATION_TIME, revoke(endpoint, guard, &record)).await {
             Ok(Ok(revoked)) => revoked,
-            Ok(Err(why)) => Revoked::Failed(why),
-            Err(_) => Revoked::Failed("it took too long".to_owned()),
+            Ok(Err(why)) => RevocationOutcome::Failed(why),
+            Err(_) => RevocationOutcome::Failed("it took too long".to_owned()),
         },
     };
     match credentials.remove(&resource).await? {
-        true => Ok(LoggedOut::Forgotten(revoked)),
-        false => Ok(LoggedOut::NotLoggedIn),
+        true => Ok(LogoutOutcome::Forgotten(revoked)),
+        false => Ok(LogoutOutcome::NotLoggedIn),
     }
 }
 
 async fn revoke(
-    endpoint: &Endpoint,
+    endpoint: &HttpEndpoint,
     guard: &NetworkGuard,
     record: &LoginRecord,
-) -> Result<Revoked, String> {
-    let manager = web::manager(&endpoint.url, guard).await?;
+) -> Result<RevocationOutcome, String> {
+    let manager = login_http_client::manager(&endpoint.url, guard).await?;
     let found = manager.resolve_metadata().await.map_err(|error| renewal::said(&error))?;
     // A token goes back to who issued it and to nobody else.
     if found.metadata.issuer != record.stored.issuer {
-        return Ok(Revoked::NotOffered);
+        return Ok(RevocationOutcome::NotOffered);
     }
     let place = found.metadata.additional_fields.get("revocation_endpoint");
     let Some(place) = place.and_then(|place| place.as_str()) else {
-        return Ok(Revoked::NotOffered);
+        return Ok(RevocationOutcome::NotOffered);
     };
     let place = Url::parse(place).map_err(|_| "it names no address for that".to_owned())?;
-    let web = LoginWeb::new(&endpoint.url, guard).map_err(|error| error.to_string())?;
+    let web = LoginHttpClient::new(&endpoint.url, guard).map_err(|error| error.to_string())?;
     for name in ["refresh_token", "access_token"] {
         let Some(token) = record.secret(name) else { continue };
         let request =
             request(&place, record, name, &token).ok_or("it names no address for that")?;
-        let head = web.head(request, Redirects::Return).await.map_err(|error| error.to_string())?;
+        let head =
+            web.head(request, RedirectPolicy::Return).await.map_err(|error| error.to_string())?;
         if !head.status.is_success() {
             return Err(format!("it answered HTTP {}", head.status.as_u16()));
         }
     }
-    Ok(Revoked::Yes)
+    Ok(RevocationOutcome::Yes)
 }
 
 fn request(

@@ -6,11 +6,11 @@ use rmcp::transport::auth::{
 use url::Url;
 use zero_runtime::web::{NetworkGuard, shortened};
 
-use super::web;
+use super::login_http_client;
 use crate::client::credentials::LoginRecord;
 
 /// What became of a renewal.
-pub(crate) enum Renewed {
+pub(crate) enum RenewalOutcome {
     /// There are new tokens.
     Yes(Box<StoredCredentials>),
     /// Its issuer will not, or the server has another issuer now. A new login is needed.
@@ -22,22 +22,22 @@ pub(crate) async fn renew(
     endpoint: &Url,
     guard: &NetworkGuard,
     record: &LoginRecord,
-) -> Result<Renewed, String> {
+) -> Result<RenewalOutcome, String> {
     if record.secret("refresh_token").is_none() {
-        return Ok(Renewed::Refused);
+        return Ok(RenewalOutcome::Refused);
     }
-    let mut manager = web::manager(endpoint, guard).await?;
+    let mut manager = login_http_client::manager(endpoint, guard).await?;
     let found = manager.resolve_metadata().await.map_err(|error| said(&error))?;
     // A token goes back to who issued it and to nobody else, whatever the server says by now.
     if found.metadata.issuer != record.stored.issuer {
-        return Ok(Renewed::Refused);
+        return Ok(RenewalOutcome::Refused);
     }
     manager.set_metadata(found.metadata);
     match exchange(&mut manager, record).await {
-        Ok(Some(stored)) => Ok(Renewed::Yes(Box::new(stored))),
-        Ok(None) => Ok(Renewed::Refused),
+        Ok(Some(stored)) => Ok(RenewalOutcome::Yes(Box::new(stored))),
+        Ok(None) => Ok(RenewalOutcome::Refused),
         Err(AuthError::AuthorizationRequired | AuthError::TokenRefreshRejected(_)) => {
-            Ok(Renewed::Refused)
+            Ok(RenewalOutcome::Refused)
         }
         Err(error) => Err(said(&error)),
     }

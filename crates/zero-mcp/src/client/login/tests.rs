@@ -9,20 +9,22 @@ use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
-use zero_runtime::{HostConfig, Internet, RiskPolicy, ToolHost};
+use zero_runtime::{ResolverConfig, RiskPolicy, ToolHost, ToolHostConfig};
 use zero_sandbox::{StateDir, Workspace};
 
 use super::*;
 use crate::client::credentials::{CredentialVault, SecretStore, SecretStoreError};
-use crate::client::http::tests::servers::{Raw, Seen, json_body, status, usual};
+use crate::client::http::tests::test_servers::{
+    RawServer, RecordedRequest, json_body, status, usual,
+};
 use crate::client::http::{connect, http_error};
-use crate::client::{ServerStatus, Servers, ServersConfig, Web};
-use crate::definition::{Login, Reach, ServerDefinition};
-use crate::wire::Troubles;
+use crate::client::{McpServerSet, McpServerSetConfig, McpServerStatus, RemoteServerAccess};
+use crate::server_definition::{LoginSettings, McpServerDefinition, ServerTransport};
+use crate::wire::ConnectionDiagnostics;
 
 /// What an issuer does.
 #[derive(Default)]
-struct Issuer {
+struct FakeIssuer {
     origin: String,
     /// How long tokens live.
     expires_in: Option<u64>,
@@ -40,19 +42,19 @@ struct Issuer {
     /// What a call needs beside the token.
     scope_needed: Option<&'static str>,
     /// What becomes of a handshake without a token.
-    handshake: Handshake,
+    handshake: HandshakePolicy,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum Handshake {
+enum HandshakePolicy {
     #[default]
     WantsLogin,
     Open,
     Unknown,
 }
 
-impl Issuer {
-    fn answer(&mut self, request: &Seen) -> Vec<u8> {
+impl FakeIssuer {
+    fn answer(&mut self, request: &RecordedRequest) -> Vec<u8> {
         let path = request.path().split('?').next().unwrap_or_default().to_owned();
         self.searched += usize::from(path == "/.well-known/oauth-protected-resource/mcp");
         let origin = &self.origin;
@@ -94,12 +96,12 @@ impl Issuer {
         }
     }
 
-    fn mcp(&self, request: &Seen) -> Vec<u8> {
+    fn mcp(&self, request: &RecordedRequest) -> Vec<u8> {
         let origin = &self.origin;
         let bearer = format!("Bearer {}", self.access);
         match (request.method().as_str(), self.handshake) {
-            ("initialize", Handshake::Open) => return usual(request),
-            ("initialize", Handshake::Unknown) => return status("400 Bad Request", ""),
+            ("initialize", HandshakePolicy::Open) => return usual(request),
+            ("initialize", HandshakePolicy::Unknown) => return status("400 Bad Request", ""),
             _ => {}
         }
         if self.access.is_empty() || request.header("authorization") != Some(bearer) {
@@ -122,7 +124,7 @@ impl Issuer {
         }
     }
 
-    fn token(&mut self, request: &Seen) -> Vec<u8> {
+    fn token(&mut self, request: &RecordedRequest) -> Vec<u8> {
         let form = form(request);
         let given = |name: &str| form.get(name).map(String::as_str).unwrap_or_default();
         assert_eq!(given("resource"), format!("{}/mcp", self.origin));
@@ -154,14 +156,14 @@ impl Issuer {
     }
 }
 
-fn form(request: &Seen) -> HashMap<String, String> {
+fn form(request: &RecordedRequest) -> HashMap<String, String> {
     url::form_urlencoded::parse(&request.body).into_owned().collect()
 }
 
 /// There is no keyring.
-struct NoKeyring;
+struct UnavailableKeyring;
 
-impl SecretStore for NoKeyring {
+impl SecretStore for UnavailableKeyring {
     fn get(&self, _name: &str) -> Result<Option<String>, SecretStoreError> {
         Err(SecretStoreError("is not there".to_owned()))
     }
@@ -175,7 +177,7 @@ impl SecretStore for NoKeyring {
 
 /// What the person's browser brings back.
 #[derive(Clone, Copy)]
-enum Browser {
+enum BrowserBehavior {
     Honest,
     /// The address is pasted.
     Pasted,
@@ -187,13 +189,13 @@ enum Browser {
     AfterStrangers,
 }
 
-struct Person {
-    browser: Browser,
+struct FakeUser {
+    browser: BrowserBehavior,
     origin: String,
     shown: watch::Sender<Option<String>>,
 }
 
-impl Person {
+impl FakeUser {
     /// The address the browser is sent back to.
     fn back(&self, url: &str) -> String {
         let url = Url::parse(url).unwrap();
@@ -205,12 +207,16 @@ impl Person {
         let mut back = Url::parse(&asked["redirect_uri"]).unwrap();
         let (state, issuer) = (asked["state"].as_str(), self.origin.as_str());
         let answer: &[(&str, &str)] = match self.browser {
-            Browser::OtherState => &[("code", "c0de"), ("state", "made-up"), ("iss", issuer)],
-            Browser::OtherIssuer => {
+            BrowserBehavior::OtherState => {
+                &[("code", "c0de"), ("state", "made-up"), ("iss", issuer)]
+            }
+            BrowserBehavior::OtherIssuer => {
                 &[("code", "c0de"), ("state", state), ("iss", "https://evil.example")]
             }
-            Browser::NoIssuer => &[("code", "c0de"), ("state", state)],
-            Browser::Denied => &[("error", "access_denied"), ("state", state), ("iss", issuer)],
+            BrowserBehavior::NoIssuer => &[("code", "c0de"), ("state", state)],
+            BrowserBehavior::Denied => {
+                &[("error", "access_denied"), ("state", state), ("iss", issuer)]
+            }
             _ => &[("code", "c0de"), ("state", state), ("iss", issuer)],
         };
         back.query_pairs_mut().extend_pairs(answer);
@@ -229,13 +235,13 @@ async fn visit(url: String) -> String {
     page
 }
 
-impl LoginUi for Person {
+impl LoginUi for FakeUser {
     fn show_url(&self, url: &str) {
         let back = self.back(url);
         self.shown.send_replace(Some(back.clone()));
         match self.browser {
-            Browser::Pasted => {}
-            Browser::AfterStrangers => {
+            BrowserBehavior::Pasted => {}
+            BrowserBehavior::AfterStrangers => {
                 tokio::spawn(async move {
                     let origin = Url::parse(&back).unwrap().origin().ascii_serialization();
                     // Connections that are opened and left, as browsers do.
@@ -254,7 +260,7 @@ impl LoginUi for Person {
 
     fn pasted(&self) -> BoxFuture<'_, Option<String>> {
         Box::pin(async move {
-            if !matches!(self.browser, Browser::Pasted) {
+            if !matches!(self.browser, BrowserBehavior::Pasted) {
                 return None;
             }
             let mut shown = self.shown.subscribe();
@@ -264,20 +270,20 @@ impl LoginUi for Person {
 }
 
 /// A server, its issuer, and where logins are kept.
-struct World {
-    issuer: Arc<Mutex<Issuer>>,
-    endpoint: Endpoint,
+struct LoginFixture {
+    issuer: Arc<Mutex<FakeIssuer>>,
+    endpoint: HttpEndpoint,
     vault: CredentialVault,
     guard: NetworkGuard,
-    alias: Alias,
+    alias: ServerAlias,
     folder: tempfile::TempDir,
 }
 
-impl World {
-    async fn new(issuer: Issuer) -> Self {
+impl LoginFixture {
+    async fn new(issuer: FakeIssuer) -> Self {
         let issuer = Arc::new(Mutex::new(issuer));
         let served = issuer.clone();
-        let server = Raw::start(move |request: Seen, mut stream: TcpStream| {
+        let server = RawServer::start(move |request: RecordedRequest, mut stream: TcpStream| {
             let reply = served.lock().unwrap().answer(&request);
             async move {
                 let _ = stream.write_all(&reply).await;
@@ -286,15 +292,16 @@ impl World {
         .await;
         issuer.lock().unwrap().origin = server.url.origin().ascii_serialization();
         let folder = tempfile::tempdir().unwrap();
-        let vault = CredentialVault::new(&StateDir::new(folder.path()), Arc::new(NoKeyring));
-        let login = Login::default();
-        let endpoint = Endpoint { url: server.url.clone(), headers: Vec::new(), login };
-        let guard = NetworkGuard::new(Arc::new(RiskPolicy), Internet::default());
-        Self { issuer, endpoint, vault, guard, alias: Alias::new("test").unwrap(), folder }
+        let vault =
+            CredentialVault::new(&StateDir::new(folder.path()), Arc::new(UnavailableKeyring));
+        let login = LoginSettings::default();
+        let endpoint = HttpEndpoint { url: server.url.clone(), headers: Vec::new(), login };
+        let guard = NetworkGuard::new(Arc::new(RiskPolicy), ResolverConfig::default());
+        Self { issuer, endpoint, vault, guard, alias: ServerAlias::new("test").unwrap(), folder }
     }
 
-    async fn log_in(&self, browser: Browser) -> Result<LoggedIn, LoginError> {
-        let person = Person {
+    async fn log_in(&self, browser: BrowserBehavior) -> Result<LoginOutcome, LoginError> {
+        let person = FakeUser {
             browser,
             origin: self.issuer.lock().unwrap().origin.clone(),
             shown: watch::Sender::new(None),
@@ -307,7 +314,7 @@ impl World {
             client_metadata_url: None,
             // One does not come back, and nobody waits for long for that.
             time: match browser {
-                Browser::OtherState => Duration::from_secs(3),
+                BrowserBehavior::OtherState => Duration::from_secs(3),
                 _ => Duration::from_secs(60),
             },
         };
@@ -317,7 +324,7 @@ impl World {
     /// What a call ends with, by a connection of its own.
     async fn call(&self) -> String {
         let vault = Arc::new(self.vault.clone());
-        let troubles = Troubles::default();
+        let troubles = ConnectionDiagnostics::default();
         let transport = connect(&self.alias, &self.endpoint, &self.guard, vault, troubles).unwrap();
         let mode = ClientLifecycleMode::Initialize;
         let client = match ().serve_with_lifecycle(transport, mode).await {
@@ -331,23 +338,23 @@ impl World {
     }
 
     /// How the server stands after a host tried to use it.
-    async fn status(&self) -> ServerStatus {
+    async fn status(&self) -> McpServerStatus {
         let state = StateDir::new(self.folder.path().join("state"));
         let workspace = Workspace::open(&[self.folder.path().to_owned()], None).unwrap();
-        let host = ToolHost::new(HostConfig::new(workspace, state.clone()));
-        let definition = ServerDefinition {
-            reach: Reach::Http(self.endpoint.clone()),
-            ..crate::client::testing::definition("test")
+        let host = ToolHost::new(ToolHostConfig::new(workspace, state.clone()));
+        let definition = McpServerDefinition {
+            reach: ServerTransport::Http(self.endpoint.clone()),
+            ..crate::client::test_support::definition("test")
         };
         let credentials = Arc::new(self.vault.clone());
-        let servers = Servers::new(ServersConfig {
+        let servers = McpServerSet::new(McpServerSetConfig {
             services: host.services(),
             registry: Arc::clone(host.registry()),
             state,
             definitions: vec![definition],
             schema_tokens_max: crate::client::SCHEMA_TOKENS_MAX,
             elicitor: None,
-            web: Web { guard: self.guard.clone(), credentials },
+            web: RemoteServerAccess { guard: self.guard.clone(), credentials },
             pool: Arc::default(),
             confined_by: String::new(),
         });
@@ -359,40 +366,44 @@ impl World {
     }
 }
 
-fn registering() -> Issuer {
-    Issuer { registers: true, ..Issuer::default() }
+fn registering() -> FakeIssuer {
+    FakeIssuer { registers: true, ..FakeIssuer::default() }
 }
 
 #[tokio::test]
 async fn a_login_is_made_used_and_taken_back() {
-    for browser in [Browser::Honest, Browser::Pasted, Browser::AfterStrangers] {
-        let world = World::new(registering()).await;
+    for browser in
+        [BrowserBehavior::Honest, BrowserBehavior::Pasted, BrowserBehavior::AfterStrangers]
+    {
+        let world = LoginFixture::new(registering()).await;
         assert!(world.call().await.contains("zero mcp login test"));
         let made = world.log_in(browser).await.unwrap();
         assert_eq!(made.issuer, world.issuer.lock().unwrap().origin);
-        assert_eq!((made.kept, made.scopes), (Kept::File, vec!["read".to_owned()]));
+        assert_eq!((made.kept, made.scopes), (LoginLocation::File, vec!["read".to_owned()]));
         assert_eq!(world.call().await, "done");
         assert_eq!(world.given(), 1);
         let logged_out = logout(&world.endpoint, &world.guard, &world.vault).await.unwrap();
-        assert_eq!(logged_out, LoggedOut::Forgotten(Revoked::Yes));
+        assert_eq!(logged_out, LogoutOutcome::Forgotten(RevocationOutcome::Yes));
         let revoked = world.issuer.lock().unwrap().revoked.clone();
         assert_eq!(revoked, ["hush-refresh-1", "hush-access-1"]);
         assert!(world.call().await.contains("zero mcp login test"));
         let again = logout(&world.endpoint, &world.guard, &world.vault).await.unwrap();
-        assert_eq!(again, LoggedOut::NotLoggedIn);
+        assert_eq!(again, LogoutOutcome::NotLoggedIn);
     }
 }
 
 #[tokio::test]
 async fn one_that_shakes_hands_with_anybody_is_still_asked_what_login_it_wants() {
-    let world = World::new(Issuer { handshake: Handshake::Open, ..registering() }).await;
-    assert_eq!(world.log_in(Browser::Honest).await.unwrap().scopes, ["read"]);
+    let world =
+        LoginFixture::new(FakeIssuer { handshake: HandshakePolicy::Open, ..registering() }).await;
+    assert_eq!(world.log_in(BrowserBehavior::Honest).await.unwrap().scopes, ["read"]);
 }
 
 #[tokio::test]
 async fn that_a_login_is_wanted_is_told_whatever_becomes_of_the_older_question() {
-    for handshake in [Handshake::WantsLogin, Handshake::Open, Handshake::Unknown] {
-        let world = World::new(Issuer { handshake, ..registering() }).await;
+    for handshake in [HandshakePolicy::WantsLogin, HandshakePolicy::Open, HandshakePolicy::Unknown]
+    {
+        let world = LoginFixture::new(FakeIssuer { handshake, ..registering() }).await;
         let status = world.status().await;
         let error = status.last_error.unwrap().message;
         assert!(error.contains("run: zero mcp login test"), "{error}");
@@ -402,12 +413,12 @@ async fn that_a_login_is_wanted_is_told_whatever_becomes_of_the_older_question()
 #[tokio::test]
 async fn what_belongs_to_another_login_or_issuer_is_refused() {
     for (browser, expected) in [
-        (Browser::OtherState, "nobody logged in"),
-        (Browser::OtherIssuer, "not from the issuer"),
-        (Browser::NoIssuer, "not from the issuer"),
-        (Browser::Denied, "refused: access_denied"),
+        (BrowserBehavior::OtherState, "nobody logged in"),
+        (BrowserBehavior::OtherIssuer, "not from the issuer"),
+        (BrowserBehavior::NoIssuer, "not from the issuer"),
+        (BrowserBehavior::Denied, "refused: access_denied"),
     ] {
-        let world = World::new(registering()).await;
+        let world = LoginFixture::new(registering()).await;
         let error = world.log_in(browser).await.unwrap_err().to_string();
         assert!(error.contains(expected), "{error}");
         assert_eq!(world.given(), 0, "the code was redeemed: {error}");
@@ -416,22 +427,22 @@ async fn what_belongs_to_another_login_or_issuer_is_refused() {
 
 #[tokio::test]
 async fn without_a_client_it_is_said_what_to_set() {
-    let mut world = World::new(Issuer::default()).await;
-    let error = world.log_in(Browser::Honest).await.unwrap_err().to_string();
+    let mut world = LoginFixture::new(FakeIssuer::default()).await;
+    let error = world.log_in(BrowserBehavior::Honest).await.unwrap_err().to_string();
     assert!(error.contains("oauth.clientId") && error.contains("/callback"), "{error}");
     world.endpoint.login.client_id = Some("mine".to_owned());
-    world.log_in(Browser::Honest).await.unwrap();
+    world.log_in(BrowserBehavior::Honest).await.unwrap();
     assert_eq!(world.call().await, "done");
     world.endpoint.headers.push(("Authorization".to_owned(), "Bearer x".to_owned()));
-    let error = world.log_in(Browser::Honest).await.unwrap_err().to_string();
+    let error = world.log_in(BrowserBehavior::Honest).await.unwrap_err().to_string();
     assert!(error.contains("`Authorization` header"), "{error}");
 }
 
 #[tokio::test]
 async fn a_registration_is_used_again_and_so_is_its_port() {
-    let world = World::new(registering()).await;
+    let world = LoginFixture::new(registering()).await;
     for _ in 0..2 {
-        world.log_in(Browser::Honest).await.unwrap();
+        world.log_in(BrowserBehavior::Honest).await.unwrap();
     }
     assert_eq!(world.issuer.lock().unwrap().registered, 1);
 }
@@ -439,8 +450,8 @@ async fn a_registration_is_used_again_and_so_is_its_port() {
 #[tokio::test]
 async fn a_login_is_renewed_once_however_many_need_it() {
     // It lives for so short a time that it is renewed before it is used.
-    let world = World::new(Issuer { expires_in: Some(1), ..registering() }).await;
-    world.log_in(Browser::Honest).await.unwrap();
+    let world = LoginFixture::new(FakeIssuer { expires_in: Some(1), ..registering() }).await;
+    world.log_in(BrowserBehavior::Honest).await.unwrap();
     tokio::time::sleep(Duration::from_millis(1500)).await;
     world.issuer.lock().unwrap().expires_in = Some(3600);
     let calls = futures_util::future::join_all((0..4).map(|_| world.call())).await;
@@ -462,8 +473,8 @@ async fn a_login_is_renewed_once_however_many_need_it() {
 
 #[tokio::test]
 async fn a_renewal_that_failed_is_not_tried_again_by_every_request() {
-    let world = World::new(Issuer { expires_in: Some(1), ..registering() }).await;
-    world.log_in(Browser::Honest).await.unwrap();
+    let world = LoginFixture::new(FakeIssuer { expires_in: Some(1), ..registering() }).await;
+    world.log_in(BrowserBehavior::Honest).await.unwrap();
     tokio::time::sleep(Duration::from_millis(1500)).await;
     let searched = {
         let mut issuer = world.issuer.lock().unwrap();
@@ -478,30 +489,30 @@ async fn a_renewal_that_failed_is_not_tried_again_by_every_request() {
 #[tokio::test]
 #[expect(clippy::disallowed_methods, reason = "the test damages the file")]
 async fn a_damaged_list_of_logins_is_in_nobodys_way() {
-    let world = World::new(registering()).await;
-    world.log_in(Browser::Honest).await.unwrap();
+    let world = LoginFixture::new(registering()).await;
+    world.log_in(BrowserBehavior::Honest).await.unwrap();
     let damage = || std::fs::write(world.folder.path().join("mcp/credentials.json"), "{").unwrap();
     damage();
     assert!(world.call().await.contains("zero mcp login test"));
-    world.log_in(Browser::Honest).await.unwrap();
+    world.log_in(BrowserBehavior::Honest).await.unwrap();
     assert_eq!(world.call().await, "done");
     damage();
     let left = logout(&world.endpoint, &world.guard, &world.vault).await.unwrap();
-    assert_eq!(left, LoggedOut::Forgotten(Revoked::NotOffered));
+    assert_eq!(left, LogoutOutcome::Forgotten(RevocationOutcome::NotOffered));
     let again = logout(&world.endpoint, &world.guard, &world.vault).await.unwrap();
-    assert_eq!(again, LoggedOut::NotLoggedIn);
+    assert_eq!(again, LogoutOutcome::NotLoggedIn);
 
     // A server that wants no login.
     damage();
-    let url = crate::client::http::tests::servers::echo(Default::default()).await;
-    let world = World { endpoint: Endpoint { url, ..world.endpoint.clone() }, ..world };
+    let url = crate::client::http::tests::test_servers::echo(Default::default()).await;
+    let world = LoginFixture { endpoint: HttpEndpoint { url, ..world.endpoint.clone() }, ..world };
     assert_eq!(world.call().await, "done");
 }
 
 #[tokio::test]
 async fn a_token_goes_back_to_its_issuer_only() {
-    let world = World::new(Issuer { expires_in: Some(1), ..registering() }).await;
-    world.log_in(Browser::Honest).await.unwrap();
+    let world = LoginFixture::new(FakeIssuer { expires_in: Some(1), ..registering() }).await;
+    world.log_in(BrowserBehavior::Honest).await.unwrap();
     let resource = LoginRecord::resource_of(&world.endpoint.url);
     let mut record = world.vault.load(&resource).await.unwrap().unwrap();
     record.stored.issuer = Some("https://as.example".to_owned());
@@ -514,11 +525,12 @@ async fn a_token_goes_back_to_its_issuer_only() {
 
 #[tokio::test]
 async fn a_scope_that_is_missing_is_asked_for_at_the_next_login_and_not_for_ever() {
-    let world = World::new(Issuer { scope_needed: Some("write"), ..registering() }).await;
-    world.log_in(Browser::Honest).await.unwrap();
+    let world =
+        LoginFixture::new(FakeIssuer { scope_needed: Some("write"), ..registering() }).await;
+    world.log_in(BrowserBehavior::Honest).await.unwrap();
     let said = world.call().await;
     assert!(said.contains("wants `write`; run: zero mcp login test"), "{said}");
-    let made = world.log_in(Browser::Honest).await.unwrap();
+    let made = world.log_in(BrowserBehavior::Honest).await.unwrap();
     assert_eq!(made.scopes, ["read", "write"]);
     let said = world.call().await;
     assert!(said.contains("logging in again does not help"), "{said}");
@@ -527,8 +539,8 @@ async fn a_scope_that_is_missing_is_asked_for_at_the_next_login_and_not_for_ever
 #[tokio::test]
 async fn secrets_are_in_a_private_file_and_in_no_error() {
     use std::os::unix::fs::PermissionsExt;
-    let world = World::new(registering()).await;
-    world.log_in(Browser::Honest).await.unwrap();
+    let world = LoginFixture::new(registering()).await;
+    world.log_in(BrowserBehavior::Honest).await.unwrap();
     let file = world.folder.path().join("mcp/credentials.json");
     let mode = std::fs::metadata(file).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);

@@ -9,7 +9,7 @@ use http::header::{
 };
 use http::{HeaderValue, Method, Request, StatusCode};
 
-use super::{PATH, Reply, plain};
+use super::{McpHttpReply, PATH, plain};
 
 /// What a page may do.
 const METHODS: &str = "GET, POST, DELETE";
@@ -29,7 +29,7 @@ pub(super) fn is_preflight<B>(request: &Request<B>) -> bool {
 }
 
 /// Says what a page may send.
-pub(super) fn preflight() -> Reply {
+pub(super) fn preflight() -> McpHttpReply {
     let mut reply = plain(StatusCode::NO_CONTENT, "");
     for (name, value) in [
         (ACCESS_CONTROL_ALLOW_METHODS, METHODS),
@@ -42,7 +42,7 @@ pub(super) fn preflight() -> Reply {
 }
 
 /// Lets a page of this origin read a reply.
-pub(super) fn show_to(reply: &mut Reply, origin: HeaderValue) {
+pub(super) fn show_to(reply: &mut McpHttpReply, origin: HeaderValue) {
     let headers = reply.headers_mut();
     headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
     headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(EXPOSED));

@@ -3,16 +3,17 @@
 mod compressors;
 mod tar;
 
-use crate::program::Study;
-use crate::program::options::{Grammar, Options};
-use crate::shell::Arg;
+use crate::program::CommandAnalysis;
+use crate::program::options::{OptionGrammar, ParsedArguments};
+use crate::shell::ShellArg;
 
-use super::notes::{
-    Depth, MAY_BE_OPTION, Notes, joined, last_part, may_hide_option, starting_with,
+use super::analysis_builder::{
+    AccessDepth, CommandAnalysisBuilder, MAY_BE_OPTION, joined, last_part, may_hide_option,
+    starting_with,
 };
 
 /// Studies an archiver.
-pub(super) fn study(name: &str, args: &[Arg]) -> Option<Study> {
+pub(super) fn study(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
     match name {
         "tar" | "gtar" | "bsdtar" => Some(tar::study(args)),
         "zip" => Some(zip(args)),
@@ -25,8 +26,8 @@ pub(super) fn study(name: &str, args: &[Arg]) -> Option<Study> {
     }
 }
 
-fn zip(args: &[Arg]) -> Study {
-    let mut notes = Notes::default();
+fn zip(args: &[ShellArg]) -> CommandAnalysis {
+    let mut notes = CommandAnalysisBuilder::default();
     let mut operands = Vec::new();
     let (mut deep, mut moves) = (false, false);
     let mut rest = args.iter();
@@ -44,7 +45,7 @@ fn zip(args: &[Arg]) -> Study {
             let (name, value) =
                 long.split_once('=').map_or((long, None), |(name, value)| (name, Some(value)));
             let is = |full: &str| name.len() > 1 && full.starts_with(name);
-            let mut value = || value.map(Arg::known).or_else(|| rest.next().cloned());
+            let mut value = || value.map(ShellArg::known).or_else(|| rest.next().cloned());
             if is("unzip-command") {
                 value().iter().for_each(|command| notes.script(command));
             } else if is("output-file") || is("logfile-path") {
@@ -55,14 +56,14 @@ fn zip(args: &[Arg]) -> Study {
         } else if let Some(cluster) = text.strip_prefix('-').filter(|rest| !rest.is_empty()) {
             // Letters and pairs of letters; `-TT` and `-lf` take a value.
             if let Some((_, command)) = cluster.split_once("TT") {
-                let command = Some(Arg::known(command)).filter(|_| !command.is_empty());
+                let command = Some(ShellArg::known(command)).filter(|_| !command.is_empty());
                 let command = command.or_else(|| rest.next().cloned());
                 command.iter().for_each(|command| notes.script(command));
             } else if cluster.ends_with("lf") || cluster.ends_with('O') {
                 rest.next().into_iter().for_each(|file| notes.write_unless_output(file));
             }
             if cluster.contains('@') {
-                notes.read_what_is_listed(&Arg::known("-"));
+                notes.read_what_is_listed(&ShellArg::known("-"));
             }
             deep |= cluster.contains(['r', 'R']);
             moves |= cluster.contains('m');
@@ -70,12 +71,12 @@ fn zip(args: &[Arg]) -> Study {
             operands.push(arg);
         }
     }
-    let depth = if deep { Depth::Beneath } else { Depth::Itself };
+    let depth = if deep { AccessDepth::Beneath } else { AccessDepth::Itself };
     let mut operands = operands.into_iter();
     if let Some(archive) = operands.next() {
         notes.write_unless_output(archive);
         if let Some(path) = archive.as_known().filter(|path| *path != "-") {
-            notes.write(&Arg::known(format!("{path}.zip")), Depth::Itself);
+            notes.write(&ShellArg::known(format!("{path}.zip")), AccessDepth::Itself);
         }
     }
     for file in operands {
@@ -87,24 +88,28 @@ fn zip(args: &[Arg]) -> Study {
     notes.all_said()
 }
 
-fn unzip(args: &[Arg]) -> Study {
-    const UNZIP: Grammar = Grammar {
+fn unzip(args: &[ShellArg]) -> CommandAnalysis {
+    const UNZIP: OptionGrammar = OptionGrammar {
         short_values: "dPOI",
         long_values: &[],
         long_flags: &[],
         stops_at_operand: false,
         single_dash_long: false,
     };
-    let options = Options::parse(args, &UNZIP);
-    let mut notes = Notes::default();
-    options.operands.first().into_iter().for_each(|archive| notes.read(archive, Depth::Itself));
+    let options = ParsedArguments::parse(args, &UNZIP);
+    let mut notes = CommandAnalysisBuilder::default();
+    options
+        .operands
+        .first()
+        .into_iter()
+        .for_each(|archive| notes.read(archive, AccessDepth::Itself));
     if options.has(&[":"]) {
         notes.caution("files may land outside the folder");
     }
     if !options.has(&["l", "v", "z", "Z", "t", "p", "c"]) {
-        let here = Arg::known(".");
+        let here = ShellArg::known(".");
         let folder = options.values(&["d"]).last().unwrap_or(&here);
-        notes.write(folder, Depth::Beneath);
+        notes.write(folder, AccessDepth::Beneath);
         let flat = options.has(&["j"]);
         note_members(folder, options.operands.iter().skip(1), flat, &mut notes);
     }
@@ -116,28 +121,28 @@ fn unzip(args: &[Arg]) -> Study {
 
 /// Members that are named are written under their names; `flat` is without their folders.
 fn note_members<'a>(
-    folder: &Arg,
-    members: impl Iterator<Item = &'a Arg>,
+    folder: &ShellArg,
+    members: impl Iterator<Item = &'a ShellArg>,
     flat: bool,
-    notes: &mut Notes,
+    notes: &mut CommandAnalysisBuilder,
 ) {
     for member in members {
         let name = if flat { last_part(member) } else { member.as_known() };
         if let Some(file) = name.and_then(|name| joined(folder, name)) {
-            notes.write(&file, Depth::Beneath);
+            notes.write(&file, AccessDepth::Beneath);
         }
     }
 }
 
-fn seven_zip(args: &[Arg]) -> Study {
-    let mut notes = Notes::default();
-    let mut folder = Arg::known(".");
+fn seven_zip(args: &[ShellArg]) -> CommandAnalysis {
+    let mut notes = CommandAnalysisBuilder::default();
+    let mut folder = ShellArg::known(".");
     let (mut operands, mut deletes) = (Vec::new(), false);
     for arg in args {
         let start = arg.certain_start();
         if let Some(value) = start.strip_prefix("-o") {
             folder = match arg {
-                Arg::Known(_) => Arg::known(value),
+                ShellArg::Known(_) => ShellArg::known(value),
                 _ => starting_with(value),
             };
         } else if start.starts_with('-') {
@@ -150,30 +155,30 @@ fn seven_zip(args: &[Arg]) -> Study {
         }
     }
     let mut operands = operands.into_iter();
-    let mode = operands.next().and_then(Arg::as_known).unwrap_or_default();
+    let mode = operands.next().and_then(ShellArg::as_known).unwrap_or_default();
     let archive = operands.next();
     match mode {
         "l" | "t" | "i" | "h" => {
-            archive.into_iter().for_each(|file| notes.read(file, Depth::Itself));
+            archive.into_iter().for_each(|file| notes.read(file, AccessDepth::Itself));
         }
         "x" | "e" => {
-            archive.into_iter().for_each(|file| notes.read(file, Depth::Itself));
-            notes.write(&folder, Depth::Beneath);
+            archive.into_iter().for_each(|file| notes.read(file, AccessDepth::Itself));
+            notes.write(&folder, AccessDepth::Beneath);
             note_members(&folder, operands, mode == "e", &mut notes);
         }
         "a" | "u" | "d" | "rn" => {
-            archive.into_iter().for_each(|file| notes.write(file, Depth::Itself));
+            archive.into_iter().for_each(|file| notes.write(file, AccessDepth::Itself));
             for file in operands {
                 let list = file.as_known().and_then(|file| file.strip_prefix('@'));
                 match list {
-                    Some(list) => notes.read(&Arg::known(list), Depth::Itself),
-                    None => notes.read(file, Depth::Beneath),
+                    Some(list) => notes.read(&ShellArg::known(list), AccessDepth::Itself),
+                    None => notes.read(file, AccessDepth::Beneath),
                 }
                 if list.is_some() {
                     notes.caution("the files are named in a file");
                 }
                 if deletes {
-                    notes.delete(file, Depth::Beneath);
+                    notes.delete(file, AccessDepth::Beneath);
                 }
             }
         }
@@ -183,8 +188,8 @@ fn seven_zip(args: &[Arg]) -> Study {
 }
 
 /// `cpio` takes the names of its files from its input.
-fn cpio(args: &[Arg]) -> Study {
-    const CPIO: Grammar = Grammar {
+fn cpio(args: &[ShellArg]) -> CommandAnalysis {
+    const CPIO: OptionGrammar = OptionGrammar {
         short_values: "CDEFHIMOR",
         long_values: &[
             "block-size",
@@ -201,58 +206,58 @@ fn cpio(args: &[Arg]) -> Study {
         stops_at_operand: false,
         single_dash_long: false,
     };
-    let options = Options::parse(args, &CPIO);
-    let mut notes = Notes::default();
+    let options = ParsedArguments::parse(args, &CPIO);
+    let mut notes = CommandAnalysisBuilder::default();
     options.values(&["rsh-command"]).for_each(|command| notes.script(command));
     for file in options.values(&["I", "E", "pattern-file"]) {
-        notes.read(file, Depth::Itself);
+        notes.read(file, AccessDepth::Itself);
     }
-    options.values(&["O"]).for_each(|file| notes.write(file, Depth::Itself));
+    options.values(&["O"]).for_each(|file| notes.write(file, AccessDepth::Itself));
     let creates = options.has(&["o", "create", "p", "pass-through"]);
     for file in options.values(&["F", "file"]) {
-        notes.read(file, Depth::Itself);
+        notes.read(file, AccessDepth::Itself);
         if creates {
-            notes.write(file, Depth::Itself);
+            notes.write(file, AccessDepth::Itself);
         }
     }
     if !creates && options.has(&["i", "extract"]) && !options.has(&["t", "list"]) {
-        let here = Arg::known(".");
+        let here = ShellArg::known(".");
         let folder = options.values(&["D", "directory"]).last().unwrap_or(&here);
-        notes.write(folder, Depth::Beneath);
+        notes.write(folder, AccessDepth::Beneath);
         note_members(folder, options.operands.iter(), false, &mut notes);
     }
     if creates {
-        notes.read_what_is_listed(&Arg::known("-"));
+        notes.read_what_is_listed(&ShellArg::known("-"));
     }
     // It copies the files that its input names to this folder.
     if options.has(&["p", "pass-through"]) {
-        options.operands.iter().for_each(|folder| notes.write(folder, Depth::Beneath));
+        options.operands.iter().for_each(|folder| notes.write(folder, AccessDepth::Beneath));
     }
     notes.not_all_said()
 }
 
 /// `pax -r` unpacks, `pax -w` packs, both together copy, and neither lists.
-fn pax(args: &[Arg]) -> Study {
-    const PAX: Grammar = Grammar {
+fn pax(args: &[ShellArg]) -> CommandAnalysis {
+    const PAX: OptionGrammar = OptionGrammar {
         short_values: "bBEfgGopsTUx",
         long_values: &[],
         long_flags: &[],
         stops_at_operand: false,
         single_dash_long: false,
     };
-    let options = Options::parse(args, &PAX);
-    let mut notes = Notes::default();
+    let options = ParsedArguments::parse(args, &PAX);
+    let mut notes = CommandAnalysisBuilder::default();
     let (unpacks, packs) = (options.has(&["r"]), options.has(&["w"]));
     for archive in options.values(&["f"]) {
         match packs {
-            true => notes.write(archive, Depth::Itself),
-            false => notes.read(archive, Depth::Itself),
+            true => notes.write(archive, AccessDepth::Itself),
+            false => notes.read(archive, AccessDepth::Itself),
         }
     }
-    let here = Arg::known(".");
+    let here = ShellArg::known(".");
     match (unpacks, packs) {
         (true, false) => {
-            notes.write(&here, Depth::Beneath);
+            notes.write(&here, AccessDepth::Beneath);
             note_members(&here, options.operands.iter(), false, &mut notes);
         }
         (copies, true) => {
@@ -260,10 +265,10 @@ fn pax(args: &[Arg]) -> Study {
                 Some((target, files)) if copies => (Some(target), files),
                 _ => (None, options.operands.as_slice()),
             };
-            files.iter().for_each(|file| notes.read(file, Depth::Beneath));
-            target.into_iter().for_each(|folder| notes.write(folder, Depth::Beneath));
+            files.iter().for_each(|file| notes.read(file, AccessDepth::Beneath));
+            target.into_iter().for_each(|folder| notes.write(folder, AccessDepth::Beneath));
             if files.is_empty() {
-                notes.read_what_is_listed(&Arg::known("-"));
+                notes.read_what_is_listed(&ShellArg::known("-"));
             }
         }
         (false, false) => {}
@@ -271,31 +276,33 @@ fn pax(args: &[Arg]) -> Study {
     notes.not_all_said()
 }
 
-fn ar(args: &[Arg]) -> Study {
-    let mut notes = Notes::default();
-    let plugin = |arg: &Arg| arg.certain_start().starts_with("--p");
+fn ar(args: &[ShellArg]) -> CommandAnalysis {
+    let mut notes = CommandAnalysisBuilder::default();
+    let plugin = |arg: &ShellArg| arg.certain_start().starts_with("--p");
     if args.iter().any(plugin) {
         notes.runs_unknown("a plugin is code that is loaded");
     }
-    let known = |arg: &Arg| arg.as_known().map(|text| text.trim_start_matches('-').to_owned());
+    let known = |arg: &ShellArg| arg.as_known().map(|text| text.trim_start_matches('-').to_owned());
     let mode = args.first().and_then(known).unwrap_or_default();
     let Some(files) = args.get(1..).filter(|files| !files.is_empty()) else {
         return notes.not_all_said();
     };
     match mode.chars().next() {
-        Some('t' | 'p') => files.iter().take(1).for_each(|file| notes.read(file, Depth::Itself)),
+        Some('t' | 'p') => {
+            files.iter().take(1).for_each(|file| notes.read(file, AccessDepth::Itself))
+        }
         Some('x') => {
-            files.iter().take(1).for_each(|file| notes.read(file, Depth::Itself));
-            let here = Arg::known(".");
-            notes.write(&here, Depth::Beneath);
+            files.iter().take(1).for_each(|file| notes.read(file, AccessDepth::Itself));
+            let here = ShellArg::known(".");
+            notes.write(&here, AccessDepth::Beneath);
             note_members(&here, files.iter().skip(1), true, &mut notes);
             note_members(&here, files.iter().skip(1), false, &mut notes);
         }
         // Some forms take the name of a member before the archive, so any of them may be it.
         _ => {
             for file in files {
-                notes.read(file, Depth::Itself);
-                notes.write(file, Depth::Itself);
+                notes.read(file, AccessDepth::Itself);
+                notes.write(file, AccessDepth::Itself);
             }
             return notes.not_all_said();
         }
@@ -305,7 +312,7 @@ fn ar(args: &[Arg]) -> Study {
 
 #[cfg(test)]
 mod tests {
-    use crate::program::files::check::check;
+    use crate::program::files::analysis_assert::check;
 
     #[test]
     fn zip_tests_with_a_command() {

@@ -2,15 +2,17 @@
 
 mod program_text;
 
-use crate::program::Study;
-use crate::program::options::{Grammar, Options};
-use crate::shell::Arg;
+use crate::program::CommandAnalysis;
+use crate::program::options::{OptionGrammar, ParsedArguments};
+use crate::shell::ShellArg;
 
-use super::notes::{Depth, MAY_BE_OPTION, Notes, may_hide_option};
+use super::analysis_builder::{
+    AccessDepth, CommandAnalysisBuilder, MAY_BE_OPTION, may_hide_option,
+};
 
 /// Studies `awk` and its relatives.
-pub(super) fn study(name: &str, args: &[Arg]) -> Option<Study> {
-    const AWK: Grammar = Grammar {
+pub(super) fn study(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
+    const AWK: OptionGrammar = OptionGrammar {
         short_values: "FvfileEW",
         long_values: &["field-separator", "assign", "file", "include", "load", "source", "exec"],
         long_flags: &[
@@ -32,8 +34,8 @@ pub(super) fn study(name: &str, args: &[Arg]) -> Option<Study> {
     if !matches!(name, "awk" | "gawk" | "mawk" | "nawk" | "original-awk") {
         return None;
     }
-    let options = Options::parse(args, &AWK);
-    let mut notes = Notes::default();
+    let options = ParsedArguments::parse(args, &AWK);
+    let mut notes = CommandAnalysisBuilder::default();
     let mut has_program = false;
     for text in options.values(&["e", "source"]) {
         has_program = true;
@@ -41,7 +43,7 @@ pub(super) fn study(name: &str, args: &[Arg]) -> Option<Study> {
     }
     for file in options.values(&["f", "file", "E", "exec"]) {
         has_program = true;
-        notes.read(file, Depth::Itself);
+        notes.read(file, AccessDepth::Itself);
         notes.caution("the program comes from a file");
     }
     if options.has(&["i", "include", "l", "load", "W"]) {
@@ -52,7 +54,7 @@ pub(super) fn study(name: &str, args: &[Arg]) -> Option<Study> {
         read_program(program, &mut notes);
     }
     operands.filter(|operand| !is_assignment(operand)).for_each(|file| {
-        notes.read(file, Depth::Itself);
+        notes.read(file, AccessDepth::Itself);
     });
     if hides_option(args, &options) {
         notes.caution(MAY_BE_OPTION);
@@ -62,7 +64,7 @@ pub(super) fn study(name: &str, args: &[Arg]) -> Option<Study> {
     Some(if options.has(&writes) { notes.not_all_said() } else { notes.all_said() })
 }
 
-fn read_program(program: &Arg, notes: &mut Notes) {
+fn read_program(program: &ShellArg, notes: &mut CommandAnalysisBuilder) {
     match program.as_known() {
         Some(text) => program_text::note(text, notes),
         None => notes.caution("the program is not known"),
@@ -70,13 +72,13 @@ fn read_program(program: &Arg, notes: &mut Notes) {
 }
 
 /// Options end at the first operand, so only what stands before it can turn out to be one.
-fn hides_option(args: &[Arg], options: &Options) -> bool {
+fn hides_option(args: &[ShellArg], options: &ParsedArguments) -> bool {
     let before = args.len().saturating_sub(options.operands.len());
     may_hide_option(args.get(..before).unwrap_or_default(), options)
 }
 
 /// `name=value` sets a variable.
-fn is_assignment(operand: &Arg) -> bool {
+fn is_assignment(operand: &ShellArg) -> bool {
     operand.certain_start().split_once('=').is_some_and(|(name, _)| {
         name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
             && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
@@ -85,7 +87,7 @@ fn is_assignment(operand: &Arg) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::program::files::check::check;
+    use crate::program::files::analysis_assert::check;
 
     #[test]
     fn a_program_that_only_prints_looks() {

@@ -1,17 +1,17 @@
 //! Tools for building and running things. They may do anything, except for the few forms that
 //! only look: those are listed, with every option they may have.
 
-use crate::program::Study;
-use crate::shell::Arg;
+use crate::program::CommandAnalysis;
+use crate::shell::ShellArg;
 
-use super::notes::Notes;
-use super::openers::asks_version;
+use super::analysis_builder::CommandAnalysisBuilder;
+use super::toolchain::asks_version;
 
 /// Studies a tool in one of its forms that only look; `None` for every other form.
-pub(super) fn study(name: &str, args: &[Arg]) -> Option<Study> {
+pub(super) fn study(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
     let looks = VERSIONED.contains(&name) && asks_version(args)
         || FORMS.iter().any(|form| form.names.contains(&name) && form.covers(args));
-    looks.then(|| Notes::default().all_said())
+    looks.then(|| CommandAnalysisBuilder::default().all_said())
 }
 
 /// Tools that say their version, or how they are used, and do nothing else then.
@@ -66,18 +66,18 @@ const VERSIONED: &[&str] = &[
 ];
 
 /// A form that only looks.
-struct Form {
+struct ReadOnlyForm {
     names: &'static [&'static str],
     /// The words it starts with.
     words: &'static [&'static str],
     /// The options it may have, each as `-x` or `--name`; one with any value ends with `=`.
     options: &'static [&'static str],
     /// Whether other words may follow.
-    operands: Operands,
+    operands: AllowedOperands,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Operands {
+enum AllowedOperands {
     None,
     Any,
 }
@@ -86,9 +86,9 @@ const fn form(
     names: &'static [&'static str],
     words: &'static [&'static str],
     options: &'static [&'static str],
-    operands: Operands,
-) -> Form {
-    Form { names, words, options, operands }
+    operands: AllowedOperands,
+) -> ReadOnlyForm {
+    ReadOnlyForm { names, words, options, operands }
 }
 
 const DOCKER: &[&str] = &["docker", "podman"];
@@ -142,31 +142,31 @@ const SYSTEMCTL: &[&str] = &[
 ];
 const PIP: &[&str] = &["pip", "pip3"];
 
-static FORMS: &[Form] = &[
+static FORMS: &[ReadOnlyForm] = &[
     form(
         &["npm"],
         &["ls"],
         &["-g", "--global", "--depth=", "--all", "-a", "--json"],
-        Operands::Any,
+        AllowedOperands::Any,
     ),
     form(
         &["npm"],
         &["list"],
         &["-g", "--global", "--depth=", "--all", "-a", "--json"],
-        Operands::Any,
+        AllowedOperands::Any,
     ),
-    form(&["npm"], &["root"], &["-g"], Operands::None),
-    form(PIP, &["list"], &["--format=", "--user", "--local", "-l"], Operands::None),
-    form(PIP, &["show"], &["-f", "--files", "-v", "--verbose"], Operands::Any),
-    form(PIP, &["freeze"], &["--all", "--local", "-l", "--user"], Operands::None),
-    form(&["npm"], &["-v"], &[], Operands::None),
-    form(&["docker", "make", "cmake", "tsc"], &["-v"], &[], Operands::None),
-    form(&["rustup"], &["toolchain", "list"], &["-v", "--verbose"], Operands::None),
-    form(&["rustup"], &["target", "list"], &["--installed"], Operands::None),
-    form(&["rustup"], &["component", "list"], &["--installed"], Operands::None),
-    form(&["go"], &["version"], &[], Operands::None),
-    form(&["go"], &["env"], &["-json"], Operands::Any),
-    form(&["java", "javac", "scala", "kotlinc"], &["-version"], &[], Operands::None),
+    form(&["npm"], &["root"], &["-g"], AllowedOperands::None),
+    form(PIP, &["list"], &["--format=", "--user", "--local", "-l"], AllowedOperands::None),
+    form(PIP, &["show"], &["-f", "--files", "-v", "--verbose"], AllowedOperands::Any),
+    form(PIP, &["freeze"], &["--all", "--local", "-l", "--user"], AllowedOperands::None),
+    form(&["npm"], &["-v"], &[], AllowedOperands::None),
+    form(&["docker", "make", "cmake", "tsc"], &["-v"], &[], AllowedOperands::None),
+    form(&["rustup"], &["toolchain", "list"], &["-v", "--verbose"], AllowedOperands::None),
+    form(&["rustup"], &["target", "list"], &["--installed"], AllowedOperands::None),
+    form(&["rustup"], &["component", "list"], &["--installed"], AllowedOperands::None),
+    form(&["go"], &["version"], &[], AllowedOperands::None),
+    form(&["go"], &["env"], &["-json"], AllowedOperands::Any),
+    form(&["java", "javac", "scala", "kotlinc"], &["-version"], &[], AllowedOperands::None),
     form(
         DOCKER,
         &["ps"],
@@ -185,30 +185,30 @@ static FORMS: &[Form] = &[
             "--filter",
             "--filter=",
         ],
-        Operands::Any,
+        AllowedOperands::Any,
     ),
     form(
         DOCKER,
         &["images"],
         &["-a", "--all", "-q", "--quiet", "--format", "--format=", "--no-trunc"],
-        Operands::Any,
+        AllowedOperands::Any,
     ),
-    form(DOCKER, &["image", "ls"], DOCKER_LISTS, Operands::Any),
-    form(DOCKER, &["container", "ls"], DOCKER_LISTS, Operands::Any),
-    form(DOCKER, &["network", "ls"], DOCKER_LISTS, Operands::Any),
-    form(DOCKER, &["volume", "ls"], DOCKER_LISTS, Operands::Any),
+    form(DOCKER, &["image", "ls"], DOCKER_LISTS, AllowedOperands::Any),
+    form(DOCKER, &["container", "ls"], DOCKER_LISTS, AllowedOperands::Any),
+    form(DOCKER, &["network", "ls"], DOCKER_LISTS, AllowedOperands::Any),
+    form(DOCKER, &["volume", "ls"], DOCKER_LISTS, AllowedOperands::Any),
     form(
         DOCKER,
         &["stats"],
         &["-a", "--all", "--no-stream", "--no-trunc", "--format", "--format="],
-        Operands::Any,
+        AllowedOperands::Any,
     ),
-    form(DOCKER, &["system", "df"], &["-v", "--verbose"], Operands::None),
-    form(DOCKER, &["top"], &[], Operands::Any),
-    form(DOCKER, &["port"], &[], Operands::Any),
-    form(DOCKER, &["history"], &["--no-trunc", "-q", "--quiet"], Operands::Any),
-    form(DOCKER, &["version"], &["--format", "--format="], Operands::Any),
-    form(DOCKER, &["info"], &["--format", "--format="], Operands::Any),
+    form(DOCKER, &["system", "df"], &["-v", "--verbose"], AllowedOperands::None),
+    form(DOCKER, &["top"], &[], AllowedOperands::Any),
+    form(DOCKER, &["port"], &[], AllowedOperands::Any),
+    form(DOCKER, &["history"], &["--no-trunc", "-q", "--quiet"], AllowedOperands::Any),
+    form(DOCKER, &["version"], &["--format", "--format="], AllowedOperands::Any),
+    form(DOCKER, &["info"], &["--format", "--format="], AllowedOperands::Any),
     form(
         DOCKER,
         &["logs"],
@@ -225,16 +225,16 @@ static FORMS: &[Form] = &[
             "--until=",
             "--details",
         ],
-        Operands::Any,
+        AllowedOperands::Any,
     ),
     form(
         DOCKER,
         &["inspect"],
         &["-f", "--format", "--format=", "-s", "--size", "--type="],
-        Operands::Any,
+        AllowedOperands::Any,
     ),
-    form(&["kubectl"], &["get"], KUBECTL, Operands::Any),
-    form(&["kubectl"], &["describe"], KUBECTL, Operands::Any),
+    form(&["kubectl"], &["get"], KUBECTL, AllowedOperands::Any),
+    form(&["kubectl"], &["describe"], KUBECTL, AllowedOperands::Any),
     form(
         &["kubectl"],
         &["logs"],
@@ -253,19 +253,24 @@ static FORMS: &[Form] = &[
             "-l",
             "--timestamps",
         ],
-        Operands::Any,
+        AllowedOperands::Any,
     ),
-    form(&["kubectl"], &["version"], &["--client", "--short", "-o", "--output="], Operands::Any),
-    form(&["kubectl"], &["config", "view"], &["--minify", "-o", "--output="], Operands::Any),
-    form(&["kubectl"], &["config", "current-context"], &[], Operands::None),
-    form(&["kubectl"], &["config", "get-contexts"], &[], Operands::Any),
-    form(&["systemctl"], &["status"], SYSTEMCTL, Operands::Any),
-    form(&["systemctl"], &["list-units"], SYSTEMCTL, Operands::Any),
-    form(&["systemctl"], &["list-unit-files"], SYSTEMCTL, Operands::Any),
-    form(&["systemctl"], &["list-timers"], SYSTEMCTL, Operands::Any),
-    form(&["systemctl"], &["is-active"], SYSTEMCTL, Operands::Any),
-    form(&["systemctl"], &["is-enabled"], SYSTEMCTL, Operands::Any),
-    form(&["systemctl"], &["is-failed"], SYSTEMCTL, Operands::Any),
+    form(
+        &["kubectl"],
+        &["version"],
+        &["--client", "--short", "-o", "--output="],
+        AllowedOperands::Any,
+    ),
+    form(&["kubectl"], &["config", "view"], &["--minify", "-o", "--output="], AllowedOperands::Any),
+    form(&["kubectl"], &["config", "current-context"], &[], AllowedOperands::None),
+    form(&["kubectl"], &["config", "get-contexts"], &[], AllowedOperands::Any),
+    form(&["systemctl"], &["status"], SYSTEMCTL, AllowedOperands::Any),
+    form(&["systemctl"], &["list-units"], SYSTEMCTL, AllowedOperands::Any),
+    form(&["systemctl"], &["list-unit-files"], SYSTEMCTL, AllowedOperands::Any),
+    form(&["systemctl"], &["list-timers"], SYSTEMCTL, AllowedOperands::Any),
+    form(&["systemctl"], &["is-active"], SYSTEMCTL, AllowedOperands::Any),
+    form(&["systemctl"], &["is-enabled"], SYSTEMCTL, AllowedOperands::Any),
+    form(&["systemctl"], &["is-failed"], SYSTEMCTL, AllowedOperands::Any),
     form(
         &["journalctl"],
         &[],
@@ -312,42 +317,44 @@ static FORMS: &[Form] = &[
             "--utc",
             "-a",
         ],
-        Operands::Any,
+        AllowedOperands::Any,
     ),
-    form(&["ip"], &["addr"], &[], Operands::None),
-    form(&["ip"], &["a"], &[], Operands::None),
-    form(&["ip"], &["route"], &[], Operands::None),
-    form(&["ifconfig"], &[], &["-a"], Operands::None),
-    form(&["brew"], &["list"], &["--versions", "--formula", "--cask", "-1"], Operands::Any),
-    form(&["apt"], &["list"], &["--installed", "--upgradable"], Operands::Any),
-    form(&["apt"], &["show"], &["-a"], Operands::Any),
-    form(&["apt"], &["policy"], &[], Operands::Any),
-    form(&["apt-cache"], &["show"], &[], Operands::Any),
-    form(&["apt-cache"], &["policy"], &[], Operands::Any),
-    form(&["apt-cache"], &["search"], &["-n", "--names-only"], Operands::Any),
-    form(&["dpkg"], &["-l"], &[], Operands::Any),
-    form(&["dpkg"], &["-L"], &[], Operands::Any),
-    form(&["dpkg"], &["-s"], &[], Operands::Any),
-    form(&["dpkg"], &["-S"], &[], Operands::Any),
-    form(&["rpm"], &["-qa"], &["--last"], Operands::Any),
-    form(&["rpm"], &["-q"], &[], Operands::Any),
-    form(&["rpm"], &["-qi"], &[], Operands::Any),
-    form(&["rpm"], &["-ql"], &[], Operands::Any),
-    form(&["tmux"], &["ls"], &[], Operands::None),
-    form(&["tmux"], &["list-sessions"], &[], Operands::None),
+    form(&["ip"], &["addr"], &[], AllowedOperands::None),
+    form(&["ip"], &["a"], &[], AllowedOperands::None),
+    form(&["ip"], &["route"], &[], AllowedOperands::None),
+    form(&["ifconfig"], &[], &["-a"], AllowedOperands::None),
+    form(&["brew"], &["list"], &["--versions", "--formula", "--cask", "-1"], AllowedOperands::Any),
+    form(&["apt"], &["list"], &["--installed", "--upgradable"], AllowedOperands::Any),
+    form(&["apt"], &["show"], &["-a"], AllowedOperands::Any),
+    form(&["apt"], &["policy"], &[], AllowedOperands::Any),
+    form(&["apt-cache"], &["show"], &[], AllowedOperands::Any),
+    form(&["apt-cache"], &["policy"], &[], AllowedOperands::Any),
+    form(&["apt-cache"], &["search"], &["-n", "--names-only"], AllowedOperands::Any),
+    form(&["dpkg"], &["-l"], &[], AllowedOperands::Any),
+    form(&["dpkg"], &["-L"], &[], AllowedOperands::Any),
+    form(&["dpkg"], &["-s"], &[], AllowedOperands::Any),
+    form(&["dpkg"], &["-S"], &[], AllowedOperands::Any),
+    form(&["rpm"], &["-qa"], &["--last"], AllowedOperands::Any),
+    form(&["rpm"], &["-q"], &[], AllowedOperands::Any),
+    form(&["rpm"], &["-qi"], &[], AllowedOperands::Any),
+    form(&["rpm"], &["-ql"], &[], AllowedOperands::Any),
+    form(&["tmux"], &["ls"], &[], AllowedOperands::None),
+    form(&["tmux"], &["list-sessions"], &[], AllowedOperands::None),
 ];
 
-impl Form {
-    fn covers(&self, args: &[Arg]) -> bool {
-        let words = args.iter().take(self.words.len()).map(Arg::as_known);
+impl ReadOnlyForm {
+    fn covers(&self, args: &[ShellArg]) -> bool {
+        let words = args.iter().take(self.words.len()).map(ShellArg::as_known);
         if args.len() < self.words.len() || !words.eq(self.words.iter().map(|word| Some(*word))) {
             return false;
         }
         // What is not known may be an option that does more.
         args.iter().skip(self.words.len()).all(|arg| match arg {
-            Arg::Known(text) if text.starts_with('-') => self.may_have(text),
-            Arg::Known(_) => self.operands == Operands::Any,
-            arg => self.operands == Operands::Any && !arg.may_be_option() && !arg.may_split(),
+            ShellArg::Known(text) if text.starts_with('-') => self.may_have(text),
+            ShellArg::Known(_) => self.operands == AllowedOperands::Any,
+            arg => {
+                self.operands == AllowedOperands::Any && !arg.may_be_option() && !arg.may_split()
+            }
         })
     }
 
@@ -363,7 +370,7 @@ impl Form {
 
 #[cfg(test)]
 mod tests {
-    use crate::program::files::check::check;
+    use crate::program::files::analysis_assert::check;
 
     #[test]
     fn forms_that_only_look() {

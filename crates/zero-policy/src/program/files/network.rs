@@ -2,18 +2,18 @@
 //! decides; the hosts and the files are named here so that rules about those hold too.
 
 mod curl;
-mod globs;
 mod url;
+mod url_globs;
 mod wget;
 
-use crate::program::Study;
-use crate::program::options::{Grammar, Options, without_start};
-use crate::shell::Arg;
+use crate::program::CommandAnalysis;
+use crate::program::options::{OptionGrammar, ParsedArguments, without_start};
+use crate::shell::ShellArg;
 
-use super::notes::{Depth, Notes};
+use super::analysis_builder::{AccessDepth, CommandAnalysisBuilder};
 
 /// Studies a program that talks to other machines.
-pub(super) fn study(name: &str, args: &[Arg]) -> Option<Study> {
+pub(super) fn study(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
     match name {
         "curl" => Some(curl::study(args)),
         "wget" | "wget2" => Some(wget::study(args)),
@@ -29,8 +29,11 @@ pub(super) fn study(name: &str, args: &[Arg]) -> Option<Study> {
     }
 }
 
-const fn grammar(short_values: &'static str, long_values: &'static [&'static str]) -> Grammar {
-    Grammar {
+const fn grammar(
+    short_values: &'static str,
+    long_values: &'static [&'static str],
+) -> OptionGrammar {
+    OptionGrammar {
         short_values,
         long_values,
         long_flags: &[],
@@ -40,8 +43,8 @@ const fn grammar(short_values: &'static str, long_values: &'static [&'static str
 }
 
 /// Any operand may be a host: even a name that is only looked up reaches whoever answers for it.
-fn named_hosts(args: &[Arg]) -> Study {
-    let mut notes = Notes::default();
+fn named_hosts(args: &[ShellArg]) -> CommandAnalysis {
+    let mut notes = CommandAnalysisBuilder::default();
     for arg in args {
         // `dig @server name`.
         let server = arg.certain_start().starts_with('@');
@@ -51,14 +54,14 @@ fn named_hosts(args: &[Arg]) -> Study {
             notes.host(arg);
         }
     }
-    for file in Options::parse(args, &grammar("f", &[])).values(&["f"]) {
-        notes.read(file, Depth::Itself);
+    for file in ParsedArguments::parse(args, &grammar("f", &[])).values(&["f"]) {
+        notes.read(file, AccessDepth::Itself);
     }
     notes.not_all_said()
 }
 
-fn aria2(args: &[Arg]) -> Study {
-    const ARIA2: Grammar = Grammar {
+fn aria2(args: &[ShellArg]) -> CommandAnalysis {
+    const ARIA2: OptionGrammar = OptionGrammar {
         short_values: "dionjsxkl",
         long_values: &["dir", "out", "input-file", "log", "conf-path", "save-session"],
         long_flags: &[
@@ -75,43 +78,43 @@ fn aria2(args: &[Arg]) -> Study {
         stops_at_operand: false,
         single_dash_long: false,
     };
-    let options = Options::parse(args, &ARIA2);
-    let mut notes = Notes::default();
+    let options = ParsedArguments::parse(args, &ARIA2);
+    let mut notes = CommandAnalysisBuilder::default();
     for given in &options.given {
         if let Some(value) = given.value.as_ref().filter(|_| given.name.starts_with("on-")) {
             notes.command(value);
         }
     }
     for file in options.values(&["i", "input-file", "load-cookies"]) {
-        notes.read(file, Depth::Itself);
+        notes.read(file, AccessDepth::Itself);
         notes.caution("a file gives it addresses and options");
     }
     for file in options.values(&["conf-path"]) {
-        notes.read(file, Depth::Itself);
+        notes.read(file, AccessDepth::Itself);
         notes.caution("a file gives it options");
     }
     for file in options.values(&["o", "out", "l", "log", "save-session", "save-cookies"]) {
         notes.write_unless_output(file);
     }
-    options.values(&["d", "dir"]).for_each(|folder| notes.write(folder, Depth::Beneath));
+    options.values(&["d", "dir"]).for_each(|folder| notes.write(folder, AccessDepth::Beneath));
     options.values(&["all-proxy"]).for_each(|proxy| notes.host(proxy));
     options.operands.iter().for_each(|address| url::note(address, &mut notes));
     notes.not_all_said()
 }
 
-fn httpie(args: &[Arg]) -> Study {
-    let options = Options::parse(
+fn httpie(args: &[ShellArg]) -> CommandAnalysis {
+    let options = ParsedArguments::parse(
         args,
         &grammar("oaApsP", &["output", "auth", "auth-type", "proxy", "cert", "cert-key", "verify"]),
     );
-    let mut notes = Notes::default();
+    let mut notes = CommandAnalysisBuilder::default();
     options.values(&["o", "output"]).for_each(|file| notes.write_unless_output(file));
-    options.values(&["cert", "cert-key"]).for_each(|file| notes.read(file, Depth::Itself));
+    options.values(&["cert", "cert-key"]).for_each(|file| notes.read(file, AccessDepth::Itself));
     for proxy in options.values(&["proxy"]) {
         notes.host(proxy);
         notes.caution("it goes through another host");
     }
-    let is_method = |arg: &&Arg| {
+    let is_method = |arg: &&ShellArg| {
         arg.as_known().is_some_and(|text| {
             !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_uppercase())
         })
@@ -122,44 +125,46 @@ fn httpie(args: &[Arg]) -> Study {
     // `field@file`, `field=@file`, `field:=@file`.
     for item in operands {
         if let Some(at) = item.certain_start().find('@') {
-            notes.read(&without_start(item, at + 1), Depth::Itself);
+            notes.read(&without_start(item, at + 1), AccessDepth::Itself);
         }
     }
     notes.not_all_said()
 }
 
-fn gh(args: &[Arg]) -> Study {
-    let options =
-        Options::parse(args, &grammar("FRf", &["hostname", "field", "raw-field", "input", "repo"]));
-    let mut notes = Notes::default();
-    notes.host(&Arg::known("github.com"));
+fn gh(args: &[ShellArg]) -> CommandAnalysis {
+    let options = ParsedArguments::parse(
+        args,
+        &grammar("FRf", &["hostname", "field", "raw-field", "input", "repo"]),
+    );
+    let mut notes = CommandAnalysisBuilder::default();
+    notes.host(&ShellArg::known("github.com"));
     options.values(&["hostname"]).for_each(|host| notes.host(host));
-    options.values(&["input"]).for_each(|file| notes.read(file, Depth::Itself));
+    options.values(&["input"]).for_each(|file| notes.read(file, AccessDepth::Itself));
     for field in options.values(&["F", "field"]) {
         if let Some(at) = field.certain_start().find("=@") {
-            notes.read(&without_start(field, at + "=@".len()), Depth::Itself);
+            notes.read(&without_start(field, at + "=@".len()), AccessDepth::Itself);
         } else {
             // `-F file` of `gh issue create` and its kind.
-            notes.read(field, Depth::Itself);
+            notes.read(field, AccessDepth::Itself);
         }
     }
     notes.not_all_said()
 }
 
-fn netcat(args: &[Arg]) -> Study {
-    let options = Options::parse(
+fn netcat(args: &[ShellArg]) -> CommandAnalysis {
+    let options = ParsedArguments::parse(
         args,
         &grammar("ecwpsXxiqTo", &["exec", "sh-exec", "lua-exec", "output", "proxy", "source"]),
     );
-    let mut notes = Notes::default();
+    let mut notes = CommandAnalysisBuilder::default();
     options.values(&["e", "c", "exec", "sh-exec"]).for_each(|command| notes.script(command));
     for file in options.values(&["lua-exec"]) {
-        notes.read(file, Depth::Itself);
+        notes.read(file, AccessDepth::Itself);
         notes.runs_unknown("a Lua file is run");
     }
-    options.values(&["o", "output"]).for_each(|file| notes.write(file, Depth::Itself));
+    options.values(&["o", "output"]).for_each(|file| notes.write(file, AccessDepth::Itself));
     options.values(&["x", "proxy"]).for_each(|host| notes.host(host));
-    let is_port = |arg: &&Arg| {
+    let is_port = |arg: &&ShellArg| {
         arg.as_known().is_some_and(|text| text.bytes().all(|byte| byte.is_ascii_digit()))
     };
     options.operands.iter().filter(|arg| !is_port(arg)).for_each(|host| notes.host(host));
@@ -167,9 +172,9 @@ fn netcat(args: &[Arg]) -> Study {
 }
 
 /// `socat` joins two addresses, each with its kind before the first colon.
-fn socat(args: &[Arg]) -> Study {
-    let options = Options::parse(args, &grammar("bdlTtSsx", &[]));
-    let mut notes = Notes::default();
+fn socat(args: &[ShellArg]) -> CommandAnalysis {
+    let options = ParsedArguments::parse(args, &grammar("bdlTtSsx", &[]));
+    let mut notes = CommandAnalysisBuilder::default();
     for address in &options.operands {
         let Some(text) = address.as_known() else {
             notes.runs_unknown("an address may be a command");
@@ -180,32 +185,32 @@ fn socat(args: &[Arg]) -> Study {
             let value = rest.split(',').next().unwrap_or_default();
             let kind = kind.to_ascii_lowercase();
             match kind.as_str() {
-                "exec" | "system" | "shell" => notes.script(&Arg::known(rest)),
+                "exec" | "system" | "shell" => notes.script(&ShellArg::known(rest)),
                 "open" | "create" | "creat" | "file" | "gopen" | "pipe" => {
-                    notes.read(&Arg::known(value), Depth::Itself);
-                    notes.write(&Arg::known(value), Depth::Itself);
+                    notes.read(&ShellArg::known(value), AccessDepth::Itself);
+                    notes.write(&ShellArg::known(value), AccessDepth::Itself);
                 }
                 "-" | "stdio" | "stdin" | "stdout" | "stderr" | "" => {}
                 _ if kind.contains("listen") || kind.contains("recv") => {}
                 _ if kind.starts_with("unix") || kind.starts_with('/') || rest.is_empty() => {
                     notes.write(
-                        &Arg::known(if rest.is_empty() { half } else { value }),
-                        Depth::Itself,
+                        &ShellArg::known(if rest.is_empty() { half } else { value }),
+                        AccessDepth::Itself,
                     );
                 }
-                _ => notes.host(&Arg::known(value)),
+                _ => notes.host(&ShellArg::known(value)),
             }
         }
     }
     notes.not_all_said()
 }
 
-fn remote_copy(args: &[Arg]) -> Study {
-    let options = Options::parse(args, &grammar("cDFiJlobBPRsSX", &[]));
-    let mut notes = Notes::default();
+fn remote_copy(args: &[ShellArg]) -> CommandAnalysis {
+    let options = ParsedArguments::parse(args, &grammar("cDFiJlobBPRsSX", &[]));
+    let mut notes = CommandAnalysisBuilder::default();
     options.values(&["S", "D"]).for_each(|program| notes.command(program));
     for file in options.values(&["i", "F", "b"]) {
-        notes.read(file, Depth::Itself);
+        notes.read(file, AccessDepth::Itself);
     }
     if options.has(&["F", "b"]) {
         notes.caution("a file gives it options");
@@ -225,9 +230,9 @@ fn remote_copy(args: &[Arg]) -> Study {
         if before_slash.contains([':', '@']) {
             notes.host(operand);
         } else if at == last {
-            notes.write(operand, Depth::Beneath);
+            notes.write(operand, AccessDepth::Beneath);
         } else {
-            notes.read(operand, Depth::Beneath);
+            notes.read(operand, AccessDepth::Beneath);
         }
     }
     notes.not_all_said()
@@ -235,7 +240,7 @@ fn remote_copy(args: &[Arg]) -> Study {
 
 #[cfg(test)]
 mod tests {
-    use crate::program::files::check::check;
+    use crate::program::files::analysis_assert::check;
 
     #[test]
     fn whoever_is_named_is_a_host() {

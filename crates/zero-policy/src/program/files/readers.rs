@@ -3,25 +3,27 @@
 //! Many of them can do more with the right option, and those are what this file is about:
 //! `sort -o`, `rg --pre`, `man -P`, the second operand of `uniq`.
 
-mod rows;
+mod reader_table;
 
-use crate::program::Study;
-use crate::program::options::{Grammar, Options, without_start};
-use crate::shell::Arg;
+use crate::program::CommandAnalysis;
+use crate::program::options::{OptionGrammar, ParsedArguments, without_start};
+use crate::shell::ShellArg;
 
-use super::notes::{Depth, MAY_BE_OPTION, Notes, joined, last_part, may_hide_option};
-use super::table::{Does, READER, Row};
-use rows::ROWS;
+use super::analysis_builder::{
+    AccessDepth, CommandAnalysisBuilder, MAY_BE_OPTION, joined, last_part, may_hide_option,
+};
+use super::program_table::{OptionEffect, ProgramRow, READER};
+use reader_table::ROWS;
 
 /// Studies a program that looks.
-pub(super) fn study(name: &str, args: &[Arg]) -> Option<Study> {
+pub(super) fn study(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
     match name {
         "less" | "zless" => Some(pager(&LESS, args)),
         "more" | "most" | "pg" | "zmore" => Some(pager(&READER, args)),
         "tree" => Some(tree(args)),
-        "xmllint" => Some(xmllint(Row::find(ROWS, name)?.study(args), args)),
+        "xmllint" => Some(xmllint(ProgramRow::find(ROWS, name)?.study(args), args)),
         "strings" | "nm" | "objdump" | "readelf" | "size" | "addr2line" | "c++filt" => {
-            Some(binutils(Row::find(ROWS, name)?.study(args), args))
+            Some(binutils(ProgramRow::find(ROWS, name)?.study(args), args))
         }
         "bat" | "batcat" => Some(bat(args)),
         "date" => Some(date(args)),
@@ -30,11 +32,11 @@ pub(super) fn study(name: &str, args: &[Arg]) -> Option<Study> {
         "yq" => Some(yq(args)),
         "man" => Some(man(args)),
         "xxd" => Some(xxd(args)),
-        _ => Row::find(ROWS, name).map(|row| row.study(args)),
+        _ => ProgramRow::find(ROWS, name).map(|row| row.study(args)),
     }
 }
 
-static LESS: Row = Row {
+static LESS: ProgramRow = ProgramRow {
     short_values: "bhjkoOpPtTxyzD",
     long_values: &[
         "log-file",
@@ -53,28 +55,28 @@ static LESS: Row = Row {
         "jump-target",
     ],
     options: &[
-        ("o O log-file LOG-FILE", Does::Writes),
-        ("T tag-file", Does::Reads),
+        ("o O log-file LOG-FILE", OptionEffect::Writes),
+        ("T tag-file", OptionEffect::Reads),
         (
             "k lesskey-file lesskey-src lesskey-content",
-            Does::Caution("keys can be bound to commands"),
+            OptionEffect::Caution("keys can be bound to commands"),
         ),
-        ("cmd", Does::Runs("the pager is given commands")),
+        ("cmd", OptionEffect::Runs("the pager is given commands")),
     ],
     ..READER
 };
 
 /// `less` and its kind: `+` gives them commands, and they can keep a log.
-fn pager(row: &Row, args: &[Arg]) -> Study {
-    let is_command = |arg: &&Arg| arg.certain_start().starts_with('+');
-    let harmless = |arg: &Arg| {
+fn pager(row: &ProgramRow, args: &[ShellArg]) -> CommandAnalysis {
+    let is_command = |arg: &&ShellArg| arg.certain_start().starts_with('+');
+    let harmless = |arg: &ShellArg| {
         let known = arg.as_known().map(|text| text.trim_start_matches('+'));
         known.is_some_and(|text| {
             matches!(text, "F" | "G") || text.bytes().all(|byte| byte.is_ascii_digit())
         })
     };
-    let files: Vec<Arg> = args.iter().filter(|arg| !is_command(arg)).cloned().collect();
-    let mut notes = Notes::default();
+    let files: Vec<ShellArg> = args.iter().filter(|arg| !is_command(arg)).cloned().collect();
+    let mut notes = CommandAnalysisBuilder::default();
     notes.absorb(row.study(&files));
     if !args.iter().filter(is_command).all(harmless) {
         notes.runs_unknown("the pager is given commands");
@@ -83,8 +85,8 @@ fn pager(row: &Row, args: &[Arg]) -> Study {
 }
 
 /// `tree` takes the values of a cluster from the arguments after it: `-oa out` writes `out`.
-fn tree(args: &[Arg]) -> Study {
-    let mut notes = Notes::default();
+fn tree(args: &[ShellArg]) -> CommandAnalysis {
+    let mut notes = CommandAnalysisBuilder::default();
     let mut folders = Vec::new();
     let mut all_said = true;
     let mut rest = args.iter();
@@ -102,11 +104,11 @@ fn tree(args: &[Arg]) -> Study {
                             // Some versions take what is attached, so that counts as well.
                             let attached = cluster.split_once('o').map_or("", |(_, rest)| rest);
                             let attached = Some(attached).filter(|file| !file.is_empty());
-                            attached.map(Arg::known).iter().for_each(|file| {
-                                notes.write(file, Depth::Itself);
+                            attached.map(ShellArg::known).iter().for_each(|file| {
+                                notes.write(file, AccessDepth::Itself);
                             });
                             rest.next().into_iter().for_each(|file| {
-                                notes.write(file, Depth::Itself);
+                                notes.write(file, AccessDepth::Itself);
                             });
                         }
                         'L' | 'P' | 'I' | 'H' | 'T' => drop(rest.next()),
@@ -122,17 +124,17 @@ fn tree(args: &[Arg]) -> Study {
             notes.caution(MAY_BE_OPTION);
         }
     }
-    folders.iter().for_each(|folder| notes.read(folder, Depth::Beneath));
+    folders.iter().for_each(|folder| notes.read(folder, AccessDepth::Beneath));
     if folders.is_empty() {
-        notes.read(&Arg::known("."), Depth::Beneath);
+        notes.read(&ShellArg::known("."), AccessDepth::Beneath);
     }
     notes.read_what_splits(args);
     if all_said { notes.all_said() } else { notes.not_all_said() }
 }
 
 /// `xmllint` fetches a document that is named by an address.
-fn xmllint(study: Study, args: &[Arg]) -> Study {
-    let mut notes = Notes::default();
+fn xmllint(study: CommandAnalysis, args: &[ShellArg]) -> CommandAnalysis {
+    let mut notes = CommandAnalysisBuilder::default();
     let addresses = args.iter().filter(|arg| arg.certain_start().contains("://"));
     addresses.for_each(|address| notes.host(address));
     if args.iter().all(|arg| !arg.certain_start().contains("://")) {
@@ -143,18 +145,18 @@ fn xmllint(study: Study, args: &[Arg]) -> Study {
 }
 
 /// `@file` stands for the options in that file.
-fn binutils(study: Study, args: &[Arg]) -> Study {
-    let mut notes = Notes::default();
+fn binutils(study: CommandAnalysis, args: &[ShellArg]) -> CommandAnalysis {
+    let mut notes = CommandAnalysisBuilder::default();
     for arg in args.iter().filter(|arg| arg.certain_start().starts_with('@')) {
-        notes.read(&without_start(arg, "@".len()), Depth::Itself);
+        notes.read(&without_start(arg, "@".len()), AccessDepth::Itself);
         notes.caution("a file gives it options");
     }
     notes.absorb(study);
     notes.all_said()
 }
 
-fn bat(args: &[Arg]) -> Study {
-    static BAT: Row = Row {
+fn bat(args: &[ShellArg]) -> CommandAnalysis {
+    static BAT: ProgramRow = ProgramRow {
         short_values: "lrmH",
         long_values: &[
             "pager",
@@ -174,21 +176,21 @@ fn bat(args: &[Arg]) -> Study {
             "file-name",
             "ignored-suffix",
         ],
-        options: &[("pager", Does::Script)],
+        options: &[("pager", OptionEffect::Script)],
         ..READER
     };
-    let mut notes = Notes::default();
+    let mut notes = CommandAnalysisBuilder::default();
     notes.absorb(BAT.study(args));
     // `bat cache` builds themes and syntaxes into a folder of its own.
-    if args.first().and_then(Arg::as_known) == Some("cache") {
+    if args.first().and_then(ShellArg::as_known) == Some("cache") {
         return notes.not_all_said();
     }
     notes.all_said()
 }
 
 /// Shows the time; with a time for an operand, or with `-s`, it sets it.
-fn date(args: &[Arg]) -> Study {
-    const DATE: Grammar = Grammar {
+fn date(args: &[ShellArg]) -> CommandAnalysis {
+    const DATE: OptionGrammar = OptionGrammar {
         short_values: "dfrsvz",
         long_values: &["date", "file", "reference", "set"],
         long_flags: &["debug", "iso-8601", "rfc-3339", "rfc-email", "utc"],
@@ -196,12 +198,12 @@ fn date(args: &[Arg]) -> Study {
         single_dash_long: false,
     };
     // The format of `-I` is attached to it, and is no cluster of options.
-    let is_format = |arg: &&Arg| arg.certain_start().starts_with("-I");
-    let args: Vec<Arg> = args.iter().filter(|arg| !is_format(arg)).cloned().collect();
-    let options = Options::parse(&args, &DATE);
-    let mut notes = Notes::default();
+    let is_format = |arg: &&ShellArg| arg.certain_start().starts_with("-I");
+    let args: Vec<ShellArg> = args.iter().filter(|arg| !is_format(arg)).cloned().collect();
+    let options = ParsedArguments::parse(&args, &DATE);
+    let mut notes = CommandAnalysisBuilder::default();
     for file in options.values(&["f", "file", "r", "reference"]) {
-        notes.read(file, Depth::Itself);
+        notes.read(file, AccessDepth::Itself);
     }
     let sets = options.has(&["s", "set"])
         || options.operands.iter().any(|operand| !operand.certain_start().starts_with('+'));
@@ -209,8 +211,8 @@ fn date(args: &[Arg]) -> Study {
 }
 
 /// Compares files; when one is a folder, with the file of the same name in it.
-fn diff(args: &[Arg]) -> Study {
-    const DIFF: Grammar = Grammar {
+fn diff(args: &[ShellArg]) -> CommandAnalysis {
+    const DIFF: OptionGrammar = OptionGrammar {
         short_values: "CUFILSWxXD",
         long_values: &[
             "context",
@@ -235,13 +237,14 @@ fn diff(args: &[Arg]) -> Study {
         stops_at_operand: false,
         single_dash_long: false,
     };
-    let options = Options::parse(args, &DIFF);
-    let depth = if options.has(&["r", "recursive"]) { Depth::Beneath } else { Depth::Itself };
-    let mut notes = Notes::default();
+    let options = ParsedArguments::parse(args, &DIFF);
+    let depth =
+        if options.has(&["r", "recursive"]) { AccessDepth::Beneath } else { AccessDepth::Itself };
+    let mut notes = CommandAnalysisBuilder::default();
     for file in options.values(&["X", "exclude-from"]) {
-        notes.read(file, Depth::Itself);
+        notes.read(file, AccessDepth::Itself);
     }
-    let named: Vec<&Arg> =
+    let named: Vec<&ShellArg> =
         options.values(&["from-file", "to-file"]).chain(&options.operands).collect();
     for file in &named {
         notes.read(file, depth);
@@ -257,8 +260,8 @@ fn diff(args: &[Arg]) -> Study {
 }
 
 /// `jq` takes two values after some of its options, and files only after its filter.
-fn jq(args: &[Arg]) -> Study {
-    let mut notes = Notes::default();
+fn jq(args: &[ShellArg]) -> CommandAnalysis {
+    let mut notes = CommandAnalysisBuilder::default();
     let mut operands = Vec::new();
     let (mut from_file, mut no_files, mut options_end) = (false, false, false);
     let mut rest = args.iter();
@@ -273,42 +276,42 @@ fn jq(args: &[Arg]) -> Study {
             "--arg" | "--argjson" => drop((rest.next(), rest.next())),
             "--rawfile" | "--slurpfile" | "--argfile" => {
                 if let (_, Some(file)) = (rest.next(), rest.next()) {
-                    notes.read(file, Depth::Itself);
+                    notes.read(file, AccessDepth::Itself);
                 }
             }
             "--indent" => drop(rest.next()),
             "--args" | "--jsonargs" => no_files = true,
             "--library-path" | "-L" => {
                 if let Some(folder) = rest.next() {
-                    notes.read(folder, Depth::Beneath);
+                    notes.read(folder, AccessDepth::Beneath);
                 }
             }
             "--from-file" => from_file = true,
             _ if text.starts_with("-L") => {
                 let folder = text.trim_start_matches("-L").trim_start_matches('=');
-                notes.read(&Arg::known(folder), Depth::Beneath);
+                notes.read(&ShellArg::known(folder), AccessDepth::Beneath);
             }
             _ if !text.starts_with("--") && text.contains('f') => from_file = true,
             _ => {}
         }
     }
     let filter = if from_file { None } else { operands.first().map(|(filter, _)| *filter) };
-    if let Some(text) = filter.and_then(Arg::as_known)
+    if let Some(text) = filter.and_then(ShellArg::as_known)
         && ["import", "include"].iter().any(|word| text.contains(word))
     {
         notes.caution("the filter reads other files");
     }
     let files = operands.iter().skip(usize::from(!from_file));
     for (file, _) in files.filter(|(_, no_file)| !no_file) {
-        notes.read(file, Depth::Itself);
+        notes.read(file, AccessDepth::Itself);
     }
     notes.read_what_splits(args);
     notes.all_said()
 }
 
 /// `yq` takes its first operand for a file when there is one of that name, so all of them count.
-fn yq(args: &[Arg]) -> Study {
-    static YQ: Row = Row {
+fn yq(args: &[ShellArg]) -> CommandAnalysis {
+    static YQ: ProgramRow = ProgramRow {
         short_values: "poI",
         long_values: &[
             "expression",
@@ -321,22 +324,22 @@ fn yq(args: &[Arg]) -> Study {
         ],
         long_flags: &["inplace", "in-place"],
         options: &[
-            ("from-file", Does::Reads),
-            ("i inplace in-place", Does::WritesOperands),
-            ("s split-exp split-exp-file f", Does::More),
+            ("from-file", OptionEffect::Reads),
+            ("i inplace in-place", OptionEffect::WritesOperands),
+            ("s split-exp split-exp-file f", OptionEffect::More),
         ],
         ..READER
     };
     let study = YQ.study(args);
     let reaches_out = |text: &str| ["system", "load"].iter().any(|word| text.contains(word));
     if args.iter().any(|arg| reaches_out(&arg.to_string())) {
-        return Study { nature: crate::program::Nature::Program, ..study };
+        return CommandAnalysis { nature: crate::program::CommandClass::Program, ..study };
     }
     study
 }
 
-fn man(args: &[Arg]) -> Study {
-    const MAN: Grammar = Grammar {
+fn man(args: &[ShellArg]) -> CommandAnalysis {
+    const MAN: OptionGrammar = OptionGrammar {
         short_values: "CPMmSseLRErp",
         long_values: &[
             "config-file",
@@ -355,14 +358,14 @@ fn man(args: &[Arg]) -> Study {
         stops_at_operand: false,
         single_dash_long: false,
     };
-    let options = Options::parse(args, &MAN);
-    let mut notes = Notes::default();
+    let options = ParsedArguments::parse(args, &MAN);
+    let mut notes = CommandAnalysisBuilder::default();
     options.values(&["P", "pager"]).for_each(|pager| notes.script(pager));
     if options.has(&["H", "html", "X", "gxditview"]) {
         notes.runs_unknown("the page is shown with another program");
     }
     for file in options.values(&["C", "config-file"]) {
-        notes.read(file, Depth::Itself);
+        notes.read(file, AccessDepth::Itself);
         notes.caution("a configuration file can name programs");
     }
     if options.has(&["r", "prompt", "M", "manpath", "p", "preprocessor"]) {
@@ -371,7 +374,7 @@ fn man(args: &[Arg]) -> Study {
     let local = options.has(&["l", "local-file"]);
     for operand in &options.operands {
         if local || operand.to_string().contains('/') {
-            notes.read(operand, Depth::Itself);
+            notes.read(operand, AccessDepth::Itself);
         }
     }
     if may_hide_option(args, &options) {
@@ -381,8 +384,8 @@ fn man(args: &[Arg]) -> Study {
 }
 
 /// `xxd` knows no clusters: `-ps` is one option, and `-s` another that takes a value.
-fn xxd(args: &[Arg]) -> Study {
-    let mut notes = Notes::default();
+fn xxd(args: &[ShellArg]) -> CommandAnalysis {
+    let mut notes = CommandAnalysisBuilder::default();
     let mut files = Vec::new();
     let mut rest = args.iter();
     while let Some(arg) = rest.next() {
@@ -398,7 +401,7 @@ fn xxd(args: &[Arg]) -> Study {
         }
     }
     let mut files = files.into_iter();
-    files.by_ref().take(1).for_each(|file| notes.read(file, Depth::Itself));
+    files.by_ref().take(1).for_each(|file| notes.read(file, AccessDepth::Itself));
     files.for_each(|file| notes.write_unless_output(file));
     notes.read_what_splits(args);
     notes.all_said()

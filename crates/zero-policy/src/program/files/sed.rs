@@ -2,31 +2,31 @@
 
 mod script;
 
-use crate::program::Study;
-use crate::shell::Arg;
+use crate::program::CommandAnalysis;
+use crate::shell::ShellArg;
 
-use super::notes::{Depth, MAY_BE_OPTION, Notes, starting_with};
+use super::analysis_builder::{AccessDepth, CommandAnalysisBuilder, MAY_BE_OPTION, starting_with};
 
 /// Studies `sed`.
-pub(super) fn study(name: &str, args: &[Arg]) -> Option<Study> {
+pub(super) fn study(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
     if !matches!(name, "sed" | "gsed" | "ssed") {
         return None;
     }
-    let line = Line::parse(args);
-    let mut notes = Notes::default();
+    let line = SedCommandLine::parse(args);
+    let mut notes = CommandAnalysisBuilder::default();
     if line.uncertain {
         notes.caution(MAY_BE_OPTION);
     }
     for file in &line.script_files {
-        notes.read(file, Depth::Itself);
+        notes.read(file, AccessDepth::Itself);
         notes.caution("the script comes from a file");
     }
     let mut scripts = line.scripts;
     let mut files = line.operands.as_slice();
     if scripts.is_empty() && line.script_files.is_empty() {
         // As macOS has it, `-i` takes the suffix as the next argument: `sed -i '' s/a/b/ file`.
-        if line.in_place == Some(Suffix::PerhapsNext)
-            && let [Arg::Known(suffix), rest @ ..] = files
+        if line.in_place == Some(BackupSuffix::PerhapsNext)
+            && let [ShellArg::Known(suffix), rest @ ..] = files
             && (suffix.is_empty() || suffix.starts_with('.'))
         {
             files = rest;
@@ -38,18 +38,20 @@ pub(super) fn study(name: &str, args: &[Arg]) -> Option<Study> {
     }
     read_scripts(&scripts, &mut notes);
     for file in files {
-        notes.read(file, Depth::Itself);
+        notes.read(file, AccessDepth::Itself);
         match &line.in_place {
             None => {}
-            Some(Suffix::None | Suffix::PerhapsNext) => notes.write(file, Depth::Itself),
-            Some(Suffix::Known(suffix)) => {
-                notes.write(file, Depth::Itself);
-                notes.write(&backup(file, suffix), Depth::Itself);
+            Some(BackupSuffix::None | BackupSuffix::PerhapsNext) => {
+                notes.write(file, AccessDepth::Itself)
+            }
+            Some(BackupSuffix::Known(suffix)) => {
+                notes.write(file, AccessDepth::Itself);
+                notes.write(&backup(file, suffix), AccessDepth::Itself);
             }
         }
     }
-    if line.in_place == Some(Suffix::PerhapsNext)
-        && let [Arg::Known(perhaps_script), _, ..] = files
+    if line.in_place == Some(BackupSuffix::PerhapsNext)
+        && let [ShellArg::Known(perhaps_script), _, ..] = files
     {
         script::note_effects(perhaps_script, &mut notes);
     }
@@ -57,8 +59,8 @@ pub(super) fn study(name: &str, args: &[Arg]) -> Option<Study> {
 }
 
 /// Several scripts are one, a line each.
-fn read_scripts(scripts: &[Arg], notes: &mut Notes) {
-    let known: Option<Vec<&str>> = scripts.iter().map(Arg::as_known).collect();
+fn read_scripts(scripts: &[ShellArg], notes: &mut CommandAnalysisBuilder) {
+    let known: Option<Vec<&str>> = scripts.iter().map(ShellArg::as_known).collect();
     match known {
         Some(lines) => script::note(&lines.join("\n"), notes),
         None => notes.caution("the script is not known"),
@@ -66,23 +68,23 @@ fn read_scripts(scripts: &[Arg], notes: &mut Notes) {
 }
 
 /// Where a file is kept before it is changed: `*` in the suffix stands for its name.
-fn backup(file: &Arg, suffix: &str) -> Arg {
+fn backup(file: &ShellArg, suffix: &str) -> ShellArg {
     let Some(path) = file.as_known() else { return starting_with(file.certain_start()) };
     if !suffix.contains('*') {
-        return Arg::known(format!("{path}{suffix}"));
+        return ShellArg::known(format!("{path}{suffix}"));
     }
     let (folder, name) = path.rsplit_once('/').map_or(("", path), |(folder, name)| (folder, name));
     let kept = suffix.replace('*', name);
     if folder.is_empty() || kept.contains('/') {
-        Arg::known(kept)
+        ShellArg::known(kept)
     } else {
-        Arg::known(format!("{folder}/{kept}"))
+        ShellArg::known(format!("{folder}/{kept}"))
     }
 }
 
 /// What `-i` says about the copy that is kept.
 #[derive(Debug, PartialEq, Eq)]
-enum Suffix {
+enum BackupSuffix {
     None,
     /// None, or the next argument where `sed` comes from BSD.
     PerhapsNext,
@@ -91,16 +93,16 @@ enum Suffix {
 
 /// A command line of `sed`. Its `-i` takes a value only when attached, so it is read here.
 #[derive(Debug, Default)]
-struct Line {
-    scripts: Vec<Arg>,
-    script_files: Vec<Arg>,
-    in_place: Option<Suffix>,
-    operands: Vec<Arg>,
+struct SedCommandLine {
+    scripts: Vec<ShellArg>,
+    script_files: Vec<ShellArg>,
+    in_place: Option<BackupSuffix>,
+    operands: Vec<ShellArg>,
     uncertain: bool,
 }
 
-impl Line {
-    fn parse(args: &[Arg]) -> Self {
+impl SedCommandLine {
+    fn parse(args: &[ShellArg]) -> Self {
         let mut line = Self::default();
         let mut rest = args.iter();
         while let Some(arg) = rest.next() {
@@ -123,30 +125,31 @@ impl Line {
         line
     }
 
-    fn long<'a>(&mut self, long: &str, rest: &mut impl Iterator<Item = &'a Arg>) {
+    fn long<'a>(&mut self, long: &str, rest: &mut impl Iterator<Item = &'a ShellArg>) {
         let (name, value) = match long.split_once('=') {
             Some((name, value)) => (name, Some(value)),
             None => (long, None),
         };
         let is = |full: &str, shortest: usize| name.len() >= shortest && full.starts_with(name);
-        let attached = value.map(Arg::known);
+        let attached = value.map(ShellArg::known);
         if is("expression", 1) {
             self.scripts.extend(attached.or_else(|| rest.next().cloned()));
         } else if is("file", 2) {
             self.script_files.extend(attached.or_else(|| rest.next().cloned()));
         } else if is("in-place", 1) {
-            self.in_place = Some(value.map_or(Suffix::None, |text| Suffix::Known(text.to_owned())));
+            self.in_place =
+                Some(value.map_or(BackupSuffix::None, |text| BackupSuffix::Known(text.to_owned())));
         } else if is("line-length", 1) && attached.is_none() {
             rest.next();
         }
     }
 
-    fn cluster<'a>(&mut self, cluster: &str, rest: &mut impl Iterator<Item = &'a Arg>) {
+    fn cluster<'a>(&mut self, cluster: &str, rest: &mut impl Iterator<Item = &'a ShellArg>) {
         for (at, letter) in cluster.char_indices() {
             let attached = &cluster[at + letter.len_utf8()..];
             let mut value = || match attached {
                 "" => rest.next().cloned(),
-                attached => Some(Arg::known(attached)),
+                attached => Some(ShellArg::known(attached)),
             };
             match letter {
                 'e' => self.scripts.extend(value()),
@@ -154,8 +157,8 @@ impl Line {
                 'l' => drop(value()),
                 'i' | 'I' => {
                     self.in_place = Some(match attached {
-                        "" => Suffix::PerhapsNext,
-                        suffix => Suffix::Known(suffix.to_owned()),
+                        "" => BackupSuffix::PerhapsNext,
+                        suffix => BackupSuffix::Known(suffix.to_owned()),
                     });
                 }
                 _ => continue,
@@ -167,7 +170,7 @@ impl Line {
 
 #[cfg(test)]
 mod tests {
-    use crate::program::files::check::check;
+    use crate::program::files::analysis_assert::check;
 
     #[test]
     fn a_script_that_only_prints_looks() {

@@ -1,12 +1,12 @@
 //! `fd` looks, unless told to run something on what it finds.
 
 use super::super::wrappers::filled;
-use super::super::{Access, Nature, Run, Study, from};
-use crate::shell::Arg;
+use super::super::{CommandAnalysis, CommandClass, FileAccess, NestedExecution, from};
+use crate::shell::ShellArg;
 
-pub(super) fn study(args: &[Arg]) -> Study {
-    let mut study = Study::read_only();
-    let mut points: Vec<Arg> = Vec::new();
+pub(super) fn study(args: &[ShellArg]) -> CommandAnalysis {
+    let mut study = CommandAnalysis::read_only();
+    let mut points: Vec<ShellArg> = Vec::new();
     let mut operands = 0;
     let mut at = 0;
     while let Some(arg) = args.get(at) {
@@ -15,7 +15,7 @@ pub(super) fn study(args: &[Arg]) -> Study {
         let Some(text) = arg.as_known() else {
             if arg.may_be_option() || arg.may_split() {
                 study = study.caution("an argument may be `--exec`");
-                study.nature = Nature::Program;
+                study.nature = CommandClass::Program;
             }
             operands += 1;
             if operands > 1 {
@@ -27,7 +27,7 @@ pub(super) fn study(args: &[Arg]) -> Study {
             FdOption::Exec { attached } => {
                 let argv = match attached {
                     Some(program) => {
-                        let mut argv = vec![Arg::known(program)];
+                        let mut argv = vec![ShellArg::known(program)];
                         argv.extend_from_slice(from(args, at));
                         argv
                     }
@@ -36,28 +36,28 @@ pub(super) fn study(args: &[Arg]) -> Study {
                 return fd_runs(study, &argv, points);
             }
             FdOption::Folder { attached } => {
-                let folder = attached.map(Arg::known).or_else(|| {
+                let folder = attached.map(ShellArg::known).or_else(|| {
                     at += 1;
                     args.get(at - 1).cloned()
                 });
                 points.extend(folder);
             }
             FdOption::Value => {
-                if args.get(at).is_some_and(Arg::may_split) {
+                if args.get(at).is_some_and(ShellArg::may_split) {
                     study = study.caution("an argument may be `--exec`");
-                    study.nature = Nature::Program;
+                    study.nature = CommandClass::Program;
                 }
                 at += 1;
             }
             FdOption::Flag => {}
             FdOption::Unknown => {
                 study = study.caution("an option is not known");
-                study.nature = Nature::Program;
+                study.nature = CommandClass::Program;
             }
             FdOption::None => {
                 operands += 1;
                 if operands > 1 {
-                    points.push(Arg::known(start));
+                    points.push(ShellArg::known(start));
                 }
             }
         }
@@ -172,23 +172,23 @@ fn fd_option(text: &str) -> FdOption<'_> {
     FdOption::Flag
 }
 
-fn fd_reads(mut study: Study, points: Vec<Arg>) -> Study {
-    let points = if points.is_empty() { vec![Arg::known(".")] } else { points };
+fn fd_reads(mut study: CommandAnalysis, points: Vec<ShellArg>) -> CommandAnalysis {
+    let points = if points.is_empty() { vec![ShellArg::known(".")] } else { points };
     for point in &points {
-        study = study.touches_beneath(Access::Read, point);
+        study = study.touches_beneath(FileAccess::Read, point);
     }
     study
 }
 
 /// `-x command ;`: everything up to `;`, with the path added when no mark stands for it.
-fn fd_runs(study: Study, words: &[Arg], points: Vec<Arg>) -> Study {
+fn fd_runs(study: CommandAnalysis, words: &[ShellArg], points: Vec<ShellArg>) -> CommandAnalysis {
     let mut study = fd_reads(study, points);
-    if study.nature == Nature::ReadOnly {
-        study.nature = Nature::Wrapper;
+    if study.nature == CommandClass::ReadOnly {
+        study.nature = CommandClass::Wrapper;
     }
     for command in words.split(|arg| matches!(arg.as_known(), Some(";" | "\\;"))).take(1) {
-        let argv: Vec<Arg> = command.iter().map(|arg| filled(arg, "{", "")).collect();
-        study = study.runs(Run::Command {
+        let argv: Vec<ShellArg> = command.iter().map(|arg| filled(arg, "{", "")).collect();
+        study = study.runs(NestedExecution::Command {
             argv,
             variables: Vec::new(),
             folder: None,
@@ -202,7 +202,7 @@ fn fd_runs(study: Study, words: &[Arg], points: Vec<Arg>) -> Study {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::shown::check;
+    use super::super::super::analysis_text::check;
 
     #[test]
     fn fd_looks_and_acts() {

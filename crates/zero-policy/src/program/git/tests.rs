@@ -1,6 +1,6 @@
 //! What git's commands do, one row each: those that only look, and those that do more.
 
-use super::super::shown::check;
+use super::super::analysis_text::check;
 
 #[test]
 fn commands_that_only_look_need_no_rule() {
@@ -42,9 +42,10 @@ fn commands_that_only_look_need_no_rule() {
         "git for-each-ref",
     ] {
         let written = line.split_once(" -- ").map_or(line, |(line, _)| line);
-        let argv: Vec<_> = written.split_whitespace().map(super::super::shown::argument).collect();
+        let argv: Vec<_> =
+            written.split_whitespace().map(super::super::analysis_text::argument).collect();
         let study = super::super::study(&argv);
-        assert_eq!(study.nature, super::super::Nature::ReadOnly, "{line}");
+        assert_eq!(study.nature, super::super::CommandClass::ReadOnly, "{line}");
         assert!(study.caution.is_none() && study.runs.is_empty(), "{line}");
     }
 }

@@ -1,10 +1,10 @@
 //! `env`: variables, a folder, and `-S`, which holds a command line of its own.
 
-use super::super::getopt::{Ends, Getopt};
-use super::super::{Run, Study, assignment, unknown};
-use crate::shell::Arg;
+use super::super::getopt::{GetoptSpec, OptionTerminator};
+use super::super::{CommandAnalysis, NestedExecution, assignment, unknown};
+use crate::shell::ShellArg;
 
-const TABLE: Getopt = Getopt {
+const TABLE: GetoptSpec = GetoptSpec {
     short: "i0u:C:S!va:P:",
     long: "ignore-environment null unset: chdir: split-string! block-signal:: default-signal:: \
            ignore-signal:: list-signal-handling debug argv0: help version",
@@ -13,12 +13,12 @@ const TABLE: Getopt = Getopt {
 /// How often `-S` may hold another `-S`.
 const SPLITS_MAX: usize = 8;
 
-pub(super) fn study(args: &[Arg]) -> Study {
+pub(super) fn study(args: &[ShellArg]) -> CommandAnalysis {
     let mut args = args.to_vec();
     let mut folder = None;
     let mut guess = false;
     for _ in 0..SPLITS_MAX {
-        let options = TABLE.read(&args, Ends::AtOperand);
+        let options = TABLE.read(&args, OptionTerminator::AtOperand);
         guess |= options.uncertain || options.has(&["P"]);
         folder = options.values(&["C", "chdir"]).last().cloned().or(folder);
         let Some(text) = options.values(&["S", "split-string"]).last() else {
@@ -26,15 +26,17 @@ pub(super) fn study(args: &[Arg]) -> Study {
         };
         // The words of the text take its place, and options may be among them.
         let Some(mut words) = text.as_known().and_then(split) else {
-            return Study::wrapper().runs(Run::Unknown("`-S` holds a text that is not known"));
+            return CommandAnalysis::wrapper()
+                .runs(NestedExecution::Unknown("`-S` holds a text that is not known"));
         };
         words.extend(options.operands);
         args = words;
     }
-    Study::wrapper().runs(Run::Unknown("`-S` within `-S`, too deep to follow"))
+    CommandAnalysis::wrapper()
+        .runs(NestedExecution::Unknown("`-S` within `-S`, too deep to follow"))
 }
 
-fn inner(operands: Vec<Arg>, folder: Option<Arg>, mut guess: bool) -> Study {
+fn inner(operands: Vec<ShellArg>, folder: Option<ShellArg>, mut guess: bool) -> CommandAnalysis {
     let mut variables = Vec::new();
     let mut words = operands.into_iter().peekable();
     // A lone `-` means `-i`.
@@ -50,20 +52,20 @@ fn inner(operands: Vec<Arg>, folder: Option<Arg>, mut guess: bool) -> Study {
         }
         words.next();
     }
-    let argv: Vec<Arg> = words.collect();
+    let argv: Vec<ShellArg> = words.collect();
     guess |= argv.first().is_some_and(|program| program.as_known().is_none());
     if argv.is_empty() {
-        return Study::read_only().guess_if(guess);
+        return CommandAnalysis::read_only().guess_if(guess);
     }
-    Study::wrapper()
-        .runs(Run::Command { argv, variables, folder, more_arguments: false })
+    CommandAnalysis::wrapper()
+        .runs(NestedExecution::Command { argv, variables, folder, more_arguments: false })
         .guess_if(guess)
 }
 
 /// Splits a text as `env -S` does; `None` when it would refuse to.
-fn split(text: &str) -> Option<Vec<Arg>> {
+fn split(text: &str) -> Option<Vec<ShellArg>> {
     let mut words = Vec::new();
-    let mut word = Word::default();
+    let mut word = SplitStringWord::default();
     let mut quote = None;
     let mut letters = text.chars().peekable();
     while let Some(letter) = letters.next() {
@@ -103,14 +105,14 @@ fn split(text: &str) -> Option<Vec<Arg>> {
 }
 
 #[derive(Default)]
-struct Word {
+struct SplitStringWord {
     text: String,
     begun: bool,
     /// Up to where it is certain, once a variable came.
     certain: Option<usize>,
 }
 
-impl Word {
+impl SplitStringWord {
     fn push(&mut self, letter: char) {
         self.text.push(letter);
         self.begun = true;
@@ -121,11 +123,11 @@ impl Word {
         self.push('$');
     }
 
-    fn finish(&mut self, words: &mut Vec<Arg>) {
+    fn finish(&mut self, words: &mut Vec<ShellArg>) {
         let Self { text, begun, certain } = std::mem::take(self);
         match certain {
             Some(end) => words.push(unknown(text.get(..end).unwrap_or_default(), text.as_str())),
-            None if begun => words.push(Arg::Known(text)),
+            None if begun => words.push(ShellArg::Known(text)),
             None => {}
         }
     }
@@ -133,7 +135,7 @@ impl Word {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::shown::{check, text};
+    use super::super::super::analysis_text::{check, text};
     use super::*;
 
     #[test]
@@ -163,7 +165,7 @@ mod tests {
 
     #[track_caller]
     fn splits(given: &str, expected: &str) {
-        let argv = [Arg::known("-S"), Arg::known(given)];
+        let argv = [ShellArg::known("-S"), ShellArg::known(given)];
         assert_eq!(text(&study(&argv)), expected, "{given}");
     }
 

@@ -1,6 +1,6 @@
 //! The command inside a wrapper is found, whatever stands before it.
 
-use super::super::shown::check;
+use super::super::analysis_text::check;
 
 #[test]
 fn the_command_is_found_behind_options_and_words() {

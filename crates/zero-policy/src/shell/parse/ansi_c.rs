@@ -11,10 +11,10 @@ pub(super) fn decode(raw: &str) -> Option<String> {
         let (length, value) = one(escape.get(1..).unwrap_or_default())?;
         rest = escape.get(1 + length..).unwrap_or_default();
         match value {
-            Escape::Char('\0') | Escape::Byte(0) => return String::from_utf8(bytes).ok(),
-            Escape::Byte(byte) => bytes.push(byte),
-            Escape::Char(c) => bytes.extend(c.encode_utf8(&mut [0; 4]).bytes()),
-            Escape::None => bytes.push(b'\\'),
+            AnsiCEscape::Char('\0') | AnsiCEscape::Byte(0) => return String::from_utf8(bytes).ok(),
+            AnsiCEscape::Byte(byte) => bytes.push(byte),
+            AnsiCEscape::Char(c) => bytes.extend(c.encode_utf8(&mut [0; 4]).bytes()),
+            AnsiCEscape::None => bytes.push(b'\\'),
         }
     }
     bytes.extend(rest.bytes());
@@ -22,7 +22,7 @@ pub(super) fn decode(raw: &str) -> Option<String> {
 }
 
 /// What an escape stands for.
-enum Escape {
+enum AnsiCEscape {
     Byte(u8),
     Char(char),
     /// The backslash itself.
@@ -30,8 +30,8 @@ enum Escape {
 }
 
 /// The escape after a backslash, and how many bytes it takes.
-fn one(text: &str) -> Option<(usize, Escape)> {
-    let Some(first) = text.chars().next() else { return Some((0, Escape::None)) };
+fn one(text: &str) -> Option<(usize, AnsiCEscape)> {
+    let Some(first) = text.chars().next() else { return Some((0, AnsiCEscape::None)) };
     let simple = match first {
         'a' => 0x07,
         'b' => 0x08,
@@ -48,18 +48,18 @@ fn one(text: &str) -> Option<(usize, Escape)> {
         'u' => return unicode(text, 4),
         'U' => return unicode(text, 8),
         'c' => return control(text),
-        _ => return Some((0, Escape::None)),
+        _ => return Some((0, AnsiCEscape::None)),
     };
-    Some((1, Escape::Byte(simple)))
+    Some((1, AnsiCEscape::Byte(simple)))
 }
 
 /// Up to `max` digits after `skip` bytes, as one byte.
-fn number(text: &str, skip: usize, max: usize, radix: u32) -> (usize, Escape) {
+fn number(text: &str, skip: usize, max: usize, radix: u32) -> (usize, AnsiCEscape) {
     let (length, value) = digits(text.get(skip..).unwrap_or_default(), max, radix);
     if length == 0 {
-        return (0, Escape::None);
+        return (0, AnsiCEscape::None);
     }
-    (skip + length, Escape::Byte((value & 0xFF) as u8))
+    (skip + length, AnsiCEscape::Byte((value & 0xFF) as u8))
 }
 
 fn digits(text: &str, max: usize, radix: u32) -> (usize, u32) {
@@ -70,29 +70,29 @@ fn digits(text: &str, max: usize, radix: u32) -> (usize, u32) {
 }
 
 /// `x{HHH}`.
-fn braced_hex(text: &str) -> Option<(usize, Escape)> {
+fn braced_hex(text: &str) -> Option<(usize, AnsiCEscape)> {
     let (length, value) = digits(text.get(2..).unwrap_or_default(), usize::MAX, 16);
     let end = 2 + length;
     // Without digits or the end it means something else in each version.
     (length > 0 && text.get(end..)?.starts_with('}'))
-        .then_some((end + 1, Escape::Byte((value & 0xFF) as u8)))
+        .then_some((end + 1, AnsiCEscape::Byte((value & 0xFF) as u8)))
 }
 
-fn unicode(text: &str, max: usize) -> Option<(usize, Escape)> {
+fn unicode(text: &str, max: usize) -> Option<(usize, AnsiCEscape)> {
     let (length, value) = digits(text.get(1..).unwrap_or_default(), max, 16);
     if length == 0 {
-        return Some((0, Escape::None));
+        return Some((0, AnsiCEscape::None));
     }
-    Some((1 + length, Escape::Char(char::from_u32(value)?)))
+    Some((1 + length, AnsiCEscape::Char(char::from_u32(value)?)))
 }
 
 /// `cX`.
-fn control(text: &str) -> Option<(usize, Escape)> {
-    let Some(letter) = text.chars().nth(1) else { return Some((0, Escape::None)) };
+fn control(text: &str) -> Option<(usize, AnsiCEscape)> {
+    let Some(letter) = text.chars().nth(1) else { return Some((0, AnsiCEscape::None)) };
     let length = if text.starts_with("c\\\\") { 3 } else { 2 };
     let byte = u8::try_from(letter).ok().filter(u8::is_ascii)?;
     let value = if byte == b'?' { 0x7F } else { byte.to_ascii_uppercase() & 0x1F };
-    Some((length, Escape::Byte(value)))
+    Some((length, AnsiCEscape::Byte(value)))
 }
 
 #[cfg(test)]

@@ -6,13 +6,13 @@
 //! the count is off, it runs `$(( … ))` as a command. So expansions in it must be balanced.
 
 use super::DEPTH_MAX;
-use super::reader::{Reader, TOO_DEEP};
-use super::word::{Quoting, push_text};
-use crate::shell::ast::{Part, Word};
+use super::reader::{ScriptReader, TOO_DEEP};
+use super::word::{QuotingContext, push_text};
+use crate::shell::ast::{ShellWord, WordPart};
 
 /// What ends an arithmetic text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fence {
+pub(super) enum ArithmeticEnd {
     /// `)`, others counted.
     Parenthesis,
     /// `]`, others counted.
@@ -23,7 +23,7 @@ pub(super) enum Fence {
     Brace,
 }
 
-impl Fence {
+impl ArithmeticEnd {
     fn open(self) -> Option<u8> {
         match self {
             Self::Parenthesis => Some(b'('),
@@ -41,13 +41,13 @@ impl Fence {
     }
 }
 
-impl Reader<'_> {
+impl ScriptReader<'_> {
     /// `(( … ))`, or nothing when it turns out to be two subshells.
-    pub(super) fn arithmetic_command(&mut self) -> Option<Word> {
+    pub(super) fn arithmetic_command(&mut self) -> Option<ShellWord> {
         let start = self.pos;
         let bodies = self.bodies.len();
         self.eat("((");
-        let word = self.arithmetic_text(Fence::Parenthesis);
+        let word = self.arithmetic_text(ArithmeticEnd::Parenthesis);
         self.eat(")");
         if self.raw() == Some(b')') {
             self.pos += 1;
@@ -67,21 +67,25 @@ impl Reader<'_> {
 
     /// `$(( … ))`, or a command substitution that starts with a subshell. Bash decides by counting
     /// parentheses, which takes the `)` of a `case` for the end; then its reading is not ours.
-    pub(super) fn dollar_parentheses(&mut self, parts: &mut Vec<Part>, quoting: Quoting) {
+    pub(super) fn dollar_parentheses(
+        &mut self,
+        parts: &mut Vec<WordPart>,
+        quoting: QuotingContext,
+    ) {
         let start = self.pos;
         let bodies = self.bodies.len();
         self.eat("$((");
-        let word = self.nested(|reader| reader.arithmetic_text(Fence::Parenthesis));
+        let word = self.nested(|reader| reader.arithmetic_text(ArithmeticEnd::Parenthesis));
         self.eat(")");
         if self.peek() == Some(b')') || self.has_failed() {
             self.eat(")");
             self.require_plain(&word);
-            parts.push(Part::Arithmetic(word));
+            parts.push(WordPart::Arithmetic(word));
             return;
         }
-        self.nested(|reader| reader.arithmetic_text(Fence::Parenthesis));
+        self.nested(|reader| reader.arithmetic_text(ArithmeticEnd::Parenthesis));
         if self.has_failed() {
-            parts.push(Part::Arithmetic(word));
+            parts.push(WordPart::Arithmetic(word));
             return;
         }
         let end = self.pos;
@@ -92,24 +96,24 @@ impl Reader<'_> {
         if self.pos != end + 1 {
             self.fail("`$((` is neither arithmetic nor clearly a command");
         }
-        parts.push(Part::Command { list, quoted: quoting.is_quoted() });
+        parts.push(WordPart::Command { list, quoted: quoting.is_quoted() });
     }
 
     /// `$[ … ]`.
-    pub(super) fn dollar_brackets(&mut self, parts: &mut Vec<Part>) {
+    pub(super) fn dollar_brackets(&mut self, parts: &mut Vec<WordPart>) {
         self.eat("$[");
-        let word = self.nested(|reader| reader.arithmetic_text(Fence::Bracket));
+        let word = self.nested(|reader| reader.arithmetic_text(ArithmeticEnd::Bracket));
         self.expect("]", "after `$[`");
         self.require_plain(&word);
-        parts.push(Part::Arithmetic(word));
+        parts.push(WordPart::Arithmetic(word));
     }
 
     /// `[ … ]` after the name of a variable.
-    pub(super) fn subscript(&mut self) -> Word {
-        self.fenced_subscript(Fence::Bracket)
+    pub(super) fn subscript(&mut self) -> ShellWord {
+        self.fenced_subscript(ArithmeticEnd::Bracket)
     }
 
-    pub(super) fn fenced_subscript(&mut self, fence: Fence) -> Word {
+    pub(super) fn fenced_subscript(&mut self, fence: ArithmeticEnd) -> ShellWord {
         self.eat("[");
         let word = self.nested(|reader| reader.arithmetic_text(fence));
         self.expect("]", "after a subscript");
@@ -118,9 +122,10 @@ impl Reader<'_> {
     }
 
     /// Text up to what ends it, which is left to the caller.
-    pub(super) fn arithmetic_text(&mut self, fence: Fence) -> Word {
+    pub(super) fn arithmetic_text(&mut self, fence: ArithmeticEnd) -> ShellWord {
         let start = self.pos;
-        let counting = std::mem::replace(&mut self.counting_parens, fence == Fence::Parenthesis);
+        let counting =
+            std::mem::replace(&mut self.counting_parens, fence == ArithmeticEnd::Parenthesis);
         let mut parts = Vec::new();
         let mut depth = 0_usize;
         let stops = |byte| b"'\"$`\\()[]{}<>".contains(&byte);
@@ -134,7 +139,7 @@ impl Reader<'_> {
                 Some(byte) if byte == fence.close() && depth == 0 => break,
                 // What follows a continuation.
                 Some(byte) if !stops(byte) => {}
-                Some(b'}') if fence == Fence::BracketInBraces => {
+                Some(b'}') if fence == ArithmeticEnd::BracketInBraces => {
                     self.fail("a `}` within a subscript");
                 }
                 Some(b'\'') => {
@@ -145,13 +150,13 @@ impl Reader<'_> {
                 Some(b'"') => self.double_quoted(&mut parts),
                 Some(b'$' | b'`') => {
                     let start = self.pos;
-                    self.expansion(&mut parts, Quoting::Within);
+                    self.expansion(&mut parts, QuotingContext::Within);
                     if let Some(open) = fence.open() {
                         self.require_balanced(start, open, fence.close());
                     }
                 }
                 Some(b'\\') => self.escaped_in_quotes(&mut parts, "$`\"\\"),
-                Some(b'<' | b'>') if fence != Fence::Parenthesis && !self.at_word_end() => {
+                Some(b'<' | b'>') if fence != ArithmeticEnd::Parenthesis && !self.at_word_end() => {
                     self.process_substitution(&mut parts);
                 }
                 Some(byte) => {
@@ -170,11 +175,11 @@ impl Reader<'_> {
             }
         }
         self.counting_parens = counting;
-        Word { parts, span: self.span(start) }
+        ShellWord { parts, span: self.span(start) }
     }
 
     /// Fails when the text of an arithmetic expression holds what a second expansion would run.
-    pub(super) fn require_plain(&mut self, word: &Word) {
+    pub(super) fn require_plain(&mut self, word: &ShellWord) {
         if word.texts().any(|text| text.contains(['$', '`'])) {
             self.fail("a quoted expansion within arithmetic");
         }

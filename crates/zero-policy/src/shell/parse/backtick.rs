@@ -1,12 +1,12 @@
 //! Backticks: a script in a text of its own, one level of backslashes removed.
 
-use super::reader::Reader;
-use super::word::Quoting;
-use crate::shell::ast::Part;
+use super::reader::ScriptReader;
+use super::word::QuotingContext;
+use crate::shell::ast::WordPart;
 
-impl Reader<'_> {
+impl ScriptReader<'_> {
     /// `` `…` ``.
-    pub(super) fn backticks(&mut self, parts: &mut Vec<Part>, quoting: Quoting) {
+    pub(super) fn backticks(&mut self, parts: &mut Vec<WordPart>, quoting: QuotingContext) {
         let start = self.pos;
         self.pos += 1;
         let mut script = String::new();
@@ -18,11 +18,12 @@ impl Reader<'_> {
             self.pos += 1;
             match (self.next_char(), quoting) {
                 (Some('\n'), _) => {}
-                (Some(next @ ('$' | '`' | '\\')), _) | (Some(next @ '"'), Quoting::Double) => {
+                (Some(next @ ('$' | '`' | '\\')), _)
+                | (Some(next @ '"'), QuotingContext::Double) => {
                     script.push(next);
                 }
                 // Whether this backslash goes depends on what stands around the braces.
-                (Some('"'), Quoting::Within) => {
+                (Some('"'), QuotingContext::Within) => {
                     self.fail("`\\\"` in backticks within an expansion")
                 }
                 (Some(next), _) => script.extend(['\\', next]),
@@ -31,6 +32,6 @@ impl Reader<'_> {
         }
         self.close_quote(b'`');
         let list = self.script_within(&script, self.span(start));
-        parts.push(Part::Command { list, quoted: quoting.is_quoted() });
+        parts.push(WordPart::Command { list, quoted: quoting.is_quoted() });
     }
 }

@@ -1,12 +1,12 @@
 //! One command of a pipeline, of whatever kind.
 
 use super::list::RESERVED;
-use super::reader::Reader;
-use crate::shell::ast::{Command, CommandKind, List, Word};
+use super::reader::ScriptReader;
+use crate::shell::ast::{CommandList, ShellCommand, ShellCommandKind, ShellWord};
 
-impl Reader<'_> {
+impl ScriptReader<'_> {
     /// One command with its redirections; `None` after an error.
-    pub(super) fn command(&mut self) -> Option<Command> {
+    pub(super) fn command(&mut self) -> Option<ShellCommand> {
         self.skip_blanks();
         let start = self.pos;
         if let Some(command) = self.compound_command() {
@@ -25,10 +25,10 @@ impl Reader<'_> {
     }
 
     /// A compound command with its redirections, if one starts here.
-    pub(super) fn compound_command(&mut self) -> Option<Command> {
+    pub(super) fn compound_command(&mut self) -> Option<ShellCommand> {
         self.skip_blanks();
         let start = self.pos;
-        let read: fn(&mut Self) -> CommandKind = match self.peek()? {
+        let read: fn(&mut Self) -> ShellCommandKind = match self.peek()? {
             b'(' => Self::parenthesis,
             _ => match self.reserved()? {
                 "{" => Self::group,
@@ -49,28 +49,28 @@ impl Reader<'_> {
                 None => break,
             }
         }
-        Some(Command { kind, redirects, span: self.span(start) })
+        Some(ShellCommand { kind, redirects, span: self.span(start) })
     }
 
     /// `(( … ))` or `( … )`.
-    fn parenthesis(&mut self) -> CommandKind {
+    fn parenthesis(&mut self) -> ShellCommandKind {
         if self.looking_at("((")
             && let Some(word) = self.arithmetic_command()
         {
-            return CommandKind::Arithmetic(word);
+            return ShellCommandKind::Arithmetic(word);
         }
         self.eat("(");
         let list = self.body();
         self.expect(")", "at the end of a subshell");
-        CommandKind::Subshell(list)
+        ShellCommandKind::Subshell(list)
     }
 
-    fn group(&mut self) -> CommandKind {
-        CommandKind::Group(self.braced("{", "}"))
+    fn group(&mut self) -> ShellCommandKind {
+        ShellCommandKind::Group(self.braced("{", "}"))
     }
 
     /// A list between two reserved words.
-    pub(super) fn braced(&mut self, open: &str, close: &str) -> List {
+    pub(super) fn braced(&mut self, open: &str, close: &str) -> CommandList {
         self.expect_reserved(open);
         let list = self.body();
         self.expect_reserved(close);
@@ -78,7 +78,7 @@ impl Reader<'_> {
     }
 
     /// `function NAME`, with or without `()`.
-    fn function_definition(&mut self, start: usize) -> Option<Command> {
+    fn function_definition(&mut self, start: usize) -> Option<ShellCommand> {
         self.eat_reserved("function");
         self.skip_blanks();
         let name = self.name_word("a function")?;
@@ -94,18 +94,18 @@ impl Reader<'_> {
     }
 
     /// The body of a function; it must be a compound command.
-    pub(super) fn function_body(&mut self, start: usize, name: String) -> Option<Command> {
+    pub(super) fn function_body(&mut self, start: usize, name: String) -> Option<ShellCommand> {
         self.skip_newlines();
         let Some(body) = self.compound_command() else {
             self.fail_unexpected();
             return None;
         };
-        let kind = CommandKind::Function { name, body: Box::new(body) };
-        Some(Command { kind, redirects: Vec::new(), span: self.span(start) })
+        let kind = ShellCommandKind::Function { name, body: Box::new(body) };
+        Some(ShellCommand { kind, redirects: Vec::new(), span: self.span(start) })
     }
 
     /// `coproc COMMAND`, `coproc NAME COMPOUND`.
-    fn coprocess(&mut self, start: usize) -> Option<Command> {
+    fn coprocess(&mut self, start: usize) -> Option<ShellCommand> {
         self.eat_reserved("coproc");
         self.skip_blanks();
         let here = self.pos;
@@ -129,14 +129,14 @@ impl Reader<'_> {
             },
         };
         // Bash takes the first word for a name until it knows better.
-        if let CommandKind::Simple(simple) = &body.kind
-            && let Some(second) = simple.words.get(1).and_then(Word::plain_text)
+        if let ShellCommandKind::Simple(simple) = &body.kind
+            && let Some(second) = simple.words.get(1).and_then(ShellWord::plain_text)
             && RESERVED.contains(&&second[..])
         {
             self.fail("a reserved word after `coproc` and a word");
         }
-        let kind = CommandKind::Coprocess(Box::new(body));
-        Some(Command { kind, redirects: Vec::new(), span: self.span(start) })
+        let kind = ShellCommandKind::Coprocess(Box::new(body));
+        Some(ShellCommand { kind, redirects: Vec::new(), span: self.span(start) })
     }
 
     /// A word that names something: it must be plain text.

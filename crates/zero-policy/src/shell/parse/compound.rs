@@ -1,10 +1,10 @@
 //! `if`, `while`, `for`, `select` and `case`.
 
-use super::reader::Reader;
-use crate::shell::ast::{CommandKind, List, Word};
+use super::reader::ScriptReader;
+use crate::shell::ast::{CommandList, ShellCommandKind, ShellWord};
 
-impl Reader<'_> {
-    pub(super) fn if_command(&mut self) -> CommandKind {
+impl ScriptReader<'_> {
+    pub(super) fn if_command(&mut self) -> ShellCommandKind {
         let mut branches = Vec::new();
         let mut otherwise = None;
         self.expect_reserved("if");
@@ -21,20 +21,20 @@ impl Reader<'_> {
             otherwise = Some(self.body());
         }
         self.expect_reserved("fi");
-        CommandKind::If { branches, otherwise }
+        ShellCommandKind::If { branches, otherwise }
     }
 
-    pub(super) fn while_command(&mut self) -> CommandKind {
+    pub(super) fn while_command(&mut self) -> ShellCommandKind {
         if !self.eat_reserved("while") {
             self.eat_reserved("until");
         }
         let condition = self.body();
         let body = self.braced("do", "done");
-        CommandKind::While { condition, body }
+        ShellCommandKind::While { condition, body }
     }
 
     /// `for` and `select`.
-    pub(super) fn for_command(&mut self) -> CommandKind {
+    pub(super) fn for_command(&mut self) -> ShellCommandKind {
         let is_for = self.eat_reserved("for");
         if !is_for {
             self.eat_reserved("select");
@@ -52,11 +52,11 @@ impl Reader<'_> {
                 words = Some(self.words_of_line());
             }
         }
-        CommandKind::For { variable, words, asks: !is_for, body: self.loop_body() }
+        ShellCommandKind::For { variable, words, asks: !is_for, body: self.loop_body() }
     }
 
     /// Words up to `;` or the end of the line, which is consumed.
-    fn words_of_line(&mut self) -> Vec<Word> {
+    fn words_of_line(&mut self) -> Vec<ShellWord> {
         let mut words = Vec::new();
         loop {
             self.skip_blanks();
@@ -73,15 +73,15 @@ impl Reader<'_> {
     }
 
     /// `do … done`, or the `{ … }` that bash takes as well.
-    fn loop_body(&mut self) -> List {
+    fn loop_body(&mut self) -> CommandList {
         self.skip_newlines();
         if self.reserved() == Some("{") { self.braced("{", "}") } else { self.braced("do", "done") }
     }
 
-    fn arithmetic_for(&mut self) -> CommandKind {
+    fn arithmetic_for(&mut self) -> ShellCommandKind {
         let Some(header) = self.arithmetic_command() else {
             self.fail("expected `))`");
-            return CommandKind::Arithmetic(Word::default());
+            return ShellCommandKind::Arithmetic(ShellWord::default());
         };
         let divisions: usize = header.texts().map(|text| text.matches(';').count()).sum();
         if divisions != 2 {
@@ -91,15 +91,15 @@ impl Reader<'_> {
         if !self.at_clause_end() {
             self.eat(";");
         }
-        CommandKind::ArithmeticFor { header, body: self.loop_body() }
+        ShellCommandKind::ArithmeticFor { header, body: self.loop_body() }
     }
 
-    pub(super) fn case_command(&mut self) -> CommandKind {
+    pub(super) fn case_command(&mut self) -> ShellCommandKind {
         self.expect_reserved("case");
         self.skip_blanks();
         let subject = self.argument_word().unwrap_or_else(|| {
             self.fail_unexpected();
-            Word::default()
+            ShellWord::default()
         });
         self.expect_reserved("in");
         let mut arms = Vec::new();
@@ -117,11 +117,11 @@ impl Reader<'_> {
             self.expect_reserved("esac");
             break;
         }
-        CommandKind::Case { subject, arms }
+        ShellCommandKind::Case { subject, arms }
     }
 
     /// `a | b)`, with or without the leading parenthesis.
-    fn case_patterns(&mut self) -> Vec<Word> {
+    fn case_patterns(&mut self) -> Vec<ShellWord> {
         let mut patterns = Vec::new();
         self.eat("(");
         loop {

@@ -1,34 +1,34 @@
 //! `[[ … ]]`.
 
-use super::reader::Reader;
-use super::word::{Style, push_text};
-use crate::shell::ast::{CommandKind, Word};
+use super::reader::ScriptReader;
+use super::word::{WordStyle, push_text};
+use crate::shell::ast::{ShellCommandKind, ShellWord};
 
 /// Letters of operators before one operand: `-f file`.
 const UNARY: &str = "abcdefghknoprstuvwxzGLNORS";
 
 /// Operators between two operands, and how the second is read.
-const BINARY: [(&str, Style); 13] = [
-    ("=~", Style::Regex),
-    ("==", Style::Pattern),
-    ("=", Style::Pattern),
-    ("!=", Style::Pattern),
-    ("-ef", Style::Argument),
-    ("-nt", Style::Argument),
-    ("-ot", Style::Argument),
-    ("-eq", Style::Argument),
-    ("-ne", Style::Argument),
-    ("-lt", Style::Argument),
-    ("-le", Style::Argument),
-    ("-gt", Style::Argument),
-    ("-ge", Style::Argument),
+const BINARY: [(&str, WordStyle); 13] = [
+    ("=~", WordStyle::Regex),
+    ("==", WordStyle::Pattern),
+    ("=", WordStyle::Pattern),
+    ("!=", WordStyle::Pattern),
+    ("-ef", WordStyle::Argument),
+    ("-nt", WordStyle::Argument),
+    ("-ot", WordStyle::Argument),
+    ("-eq", WordStyle::Argument),
+    ("-ne", WordStyle::Argument),
+    ("-lt", WordStyle::Argument),
+    ("-le", WordStyle::Argument),
+    ("-gt", WordStyle::Argument),
+    ("-ge", WordStyle::Argument),
 ];
 
 /// Those that take numbers, which are arithmetic expressions.
 const ARITHMETIC: [&str; 6] = ["-eq", "-ne", "-lt", "-le", "-gt", "-ge"];
 
-impl Reader<'_> {
-    pub(super) fn conditional(&mut self) -> CommandKind {
+impl ScriptReader<'_> {
+    pub(super) fn conditional(&mut self) -> ShellCommandKind {
         let mut words = Vec::new();
         self.expect_reserved("[[");
         self.conditions(&mut words);
@@ -36,11 +36,11 @@ impl Reader<'_> {
         if !self.eat_reserved("]]") {
             self.fail("expected `]]`");
         }
-        CommandKind::Test(words)
+        ShellCommandKind::Test(words)
     }
 
     /// Conditions joined by `&&` and `||`.
-    fn conditions(&mut self, words: &mut Vec<Word>) {
+    fn conditions(&mut self, words: &mut Vec<ShellWord>) {
         loop {
             self.skip_newlines();
             while self.eat_reserved("!") {
@@ -60,12 +60,12 @@ impl Reader<'_> {
         }
     }
 
-    fn condition(&mut self, words: &mut Vec<Word>) {
-        let Some(first) = self.operand(Style::Argument) else { return };
+    fn condition(&mut self, words: &mut Vec<ShellWord>) {
+        let Some(first) = self.operand(WordStyle::Argument) else { return };
         self.skip_blanks();
         let text = first.plain_text().unwrap_or_default();
         if text.len() == 2 && text.strip_prefix('-').is_some_and(|letter| UNARY.contains(letter)) {
-            let Some(operand) = self.operand(Style::Argument) else { return };
+            let Some(operand) = self.operand(WordStyle::Argument) else { return };
             // The subscript of `-v 'a[…]'` is expanded.
             if text == "-v" {
                 self.require_plain(&operand);
@@ -81,7 +81,7 @@ impl Reader<'_> {
         };
         let mut parts = Vec::new();
         push_text(&mut parts, sign, false);
-        let operator = Word { parts, span: self.span(start) };
+        let operator = ShellWord { parts, span: self.span(start) };
         self.skip_blanks();
         let Some(second) = self.operand(style) else {
             words.extend([first, operator]);
@@ -95,7 +95,7 @@ impl Reader<'_> {
         self.skip_newlines();
     }
 
-    fn operand(&mut self, style: Style) -> Option<Word> {
+    fn operand(&mut self, style: WordStyle) -> Option<ShellWord> {
         let word = if self.reserved() == Some("]]") {
             None
         } else {
@@ -107,10 +107,10 @@ impl Reader<'_> {
         word
     }
 
-    fn binary_operator(&mut self) -> Option<(&'static str, Style)> {
+    fn binary_operator(&mut self) -> Option<(&'static str, WordStyle)> {
         for sign in ["<", ">"] {
             if self.at_word_end() && self.eat(sign) {
-                return Some((sign, Style::Argument));
+                return Some((sign, WordStyle::Argument));
             }
         }
         BINARY.into_iter().find(|(sign, _)| self.eat_reserved(sign))

@@ -1,20 +1,23 @@
 //! Here-documents: found at the end of their line, put where they belong when all is read.
 
-use super::reader::Reader;
-use super::word::{Quoting, push_text};
-use crate::shell::ast::{AssignedValue, Command, CommandKind, List, Part, RedirectKind, Word};
+use super::reader::ScriptReader;
+use super::word::{QuotingContext, push_text};
+use crate::shell::ast::{
+    AssignmentValue, CommandList, RedirectionKind, ShellCommand, ShellCommandKind, ShellWord,
+    WordPart,
+};
 
 /// A here-document whose body has not come yet.
 #[derive(Debug)]
-pub(super) struct Pending {
-    /// Its place in [`Reader::bodies`].
+pub(super) struct PendingHeredoc {
+    /// Its place in [`ScriptReader::bodies`].
     pub(super) number: usize,
     pub(super) delimiter: String,
     pub(super) quoted: bool,
     pub(super) strip_tabs: bool,
 }
 
-impl Reader<'_> {
+impl ScriptReader<'_> {
     /// Reads the bodies of the here-documents named on the line that ended just now.
     pub(super) fn read_heredocs(&mut self) {
         for pending in std::mem::take(&mut self.pending) {
@@ -28,13 +31,13 @@ impl Reader<'_> {
                 parts = self.read_within(&text, span, |inner| inner.heredoc_parts());
             }
             if let Some(body) = self.bodies.get_mut(pending.number) {
-                *body = Word { parts, span };
+                *body = ShellWord { parts, span };
             }
         }
     }
 
     /// The lines up to the delimiter, or to the end.
-    fn heredoc_text(&mut self, pending: &Pending) -> String {
+    fn heredoc_text(&mut self, pending: &PendingHeredoc) -> String {
         let mut body = String::new();
         while !self.rest().is_empty() {
             let start = self.pos;
@@ -94,7 +97,7 @@ impl Reader<'_> {
     }
 
     /// The whole text as the body of a here-document in which expansions happen.
-    fn heredoc_parts(&mut self) -> Vec<Part> {
+    fn heredoc_parts(&mut self) -> Vec<WordPart> {
         let mut parts = Vec::new();
         loop {
             let text = self.take_until(|byte| matches!(byte, b'$' | b'`' | b'\\'));
@@ -104,7 +107,7 @@ impl Reader<'_> {
             match self.raw() {
                 None => break,
                 Some(b'\\') => self.escaped_in_quotes(&mut parts, "$`\\"),
-                Some(_) => self.expansion(&mut parts, Quoting::Heredoc),
+                Some(_) => self.expansion(&mut parts, QuotingContext::Heredoc),
             }
         }
         // Here-documents within substitutions of this one.
@@ -113,7 +116,7 @@ impl Reader<'_> {
     }
 
     /// Puts the bodies where their redirections are.
-    pub(super) fn fill_heredocs(&mut self, list: &mut List) {
+    pub(super) fn fill_heredocs(&mut self, list: &mut CommandList) {
         if self.bodies.is_empty() {
             return;
         }
@@ -122,10 +125,10 @@ impl Reader<'_> {
         }
     }
 
-    fn fill_command(&mut self, command: &mut Command) {
+    fn fill_command(&mut self, command: &mut ShellCommand) {
         for redirect in &mut command.redirects {
             let is_open = redirect.target.span.end == usize::MAX;
-            if redirect.kind == RedirectKind::HereDocument && is_open {
+            if redirect.kind == RedirectionKind::HereDocument && is_open {
                 let body = self.bodies.get_mut(redirect.target.span.start);
                 redirect.target = body.map(std::mem::take).unwrap_or_default();
             } else {
@@ -133,66 +136,70 @@ impl Reader<'_> {
             }
         }
         match &mut command.kind {
-            CommandKind::Simple(simple) => {
+            ShellCommandKind::Simple(simple) => {
                 for assignment in &mut simple.assignments {
                     self.fill_words(assignment.subscript.as_mut_slice());
                     match &mut assignment.value {
-                        AssignedValue::Scalar(word) => self.fill_word(word),
-                        AssignedValue::Array(words) => self.fill_words(words),
+                        AssignmentValue::Scalar(word) => self.fill_word(word),
+                        AssignmentValue::Array(words) => self.fill_words(words),
                     }
                 }
                 self.fill_words(&mut simple.words);
             }
-            CommandKind::Subshell(list) | CommandKind::Group(list) => self.fill_heredocs(list),
-            CommandKind::If { branches, otherwise } => {
+            ShellCommandKind::Subshell(list) | ShellCommandKind::Group(list) => {
+                self.fill_heredocs(list)
+            }
+            ShellCommandKind::If { branches, otherwise } => {
                 for (condition, body) in branches {
                     self.fill_heredocs(condition);
                     self.fill_heredocs(body);
                 }
                 otherwise.iter_mut().for_each(|list| self.fill_heredocs(list));
             }
-            CommandKind::While { condition, body } => {
+            ShellCommandKind::While { condition, body } => {
                 self.fill_heredocs(condition);
                 self.fill_heredocs(body);
             }
-            CommandKind::For { words, body, .. } => {
+            ShellCommandKind::For { words, body, .. } => {
                 words.iter_mut().for_each(|words| self.fill_words(words));
                 self.fill_heredocs(body);
             }
-            CommandKind::ArithmeticFor { header, body } => {
+            ShellCommandKind::ArithmeticFor { header, body } => {
                 self.fill_word(header);
                 self.fill_heredocs(body);
             }
-            CommandKind::Case { subject, arms } => {
+            ShellCommandKind::Case { subject, arms } => {
                 self.fill_word(subject);
                 for (patterns, body) in arms {
                     self.fill_words(patterns);
                     self.fill_heredocs(body);
                 }
             }
-            CommandKind::Arithmetic(word) => self.fill_word(word),
-            CommandKind::Test(words) => self.fill_words(words),
-            CommandKind::Function { body, .. } | CommandKind::Coprocess(body) => {
+            ShellCommandKind::Arithmetic(word) => self.fill_word(word),
+            ShellCommandKind::Test(words) => self.fill_words(words),
+            ShellCommandKind::Function { body, .. } | ShellCommandKind::Coprocess(body) => {
                 self.fill_command(body);
             }
         }
     }
 
-    fn fill_words(&mut self, words: &mut [Word]) {
+    fn fill_words(&mut self, words: &mut [ShellWord]) {
         words.iter_mut().for_each(|word| self.fill_word(word));
     }
 
-    fn fill_word(&mut self, word: &mut Word) {
+    fn fill_word(&mut self, word: &mut ShellWord) {
         self.fill_parts(&mut word.parts);
     }
 
-    fn fill_parts(&mut self, parts: &mut [Part]) {
+    fn fill_parts(&mut self, parts: &mut [WordPart]) {
         for part in parts {
             match part {
-                Part::Text { .. } => {}
-                Part::Parameter(parameter) => self.fill_words(&mut parameter.words),
-                Part::Command { list, .. } | Part::Process { list } => self.fill_heredocs(list),
-                Part::Arithmetic(word) => self.fill_word(word),
+                WordPart::Text { .. } => {}
+                WordPart::Parameter(parameter) => self.fill_words(&mut parameter.words),
+                WordPart::Command { list, .. } | WordPart::Process { list } => {
+                    self.fill_heredocs(list)
+                }
+                WordPart::Arithmetic(word) => self.fill_word(word),
             }
         }
     }

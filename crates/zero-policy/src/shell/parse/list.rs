@@ -1,7 +1,9 @@
 //! Lists and pipelines.
 
-use super::reader::{Reader, is_break};
-use crate::shell::ast::{Command, CommandKind, Item, Joint, List, Pipeline, Simple};
+use super::reader::{ScriptReader, is_break};
+use crate::shell::ast::{
+    CommandList, ListItem, ListOperator, Pipeline, ShellCommand, ShellCommandKind, SimpleCommand,
+};
 
 /// Words with a meaning of their own where a command may start.
 pub(super) const RESERVED: [&str; 22] = [
@@ -12,18 +14,18 @@ pub(super) const RESERVED: [&str; 22] = [
 /// Those that end a list.
 const CLOSING: [&str; 8] = ["then", "do", "done", "fi", "elif", "else", "esac", "}"];
 
-impl Reader<'_> {
+impl ScriptReader<'_> {
     /// Commands up to something that cannot start one: `)`, `;;`, `fi`, the end. Whether that is
     /// what should follow is for the caller to say.
-    pub(super) fn list(&mut self) -> List {
-        let mut items: Vec<Item> = Vec::new();
+    pub(super) fn list(&mut self) -> CommandList {
+        let mut items: Vec<ListItem> = Vec::new();
         // Where the `&&` list under way starts.
         let mut start = 0;
-        let mut joint = Joint::Then;
+        let mut joint = ListOperator::Then;
         loop {
             self.skip_newlines();
             if self.at_list_end() {
-                if joint != Joint::Then {
+                if joint != ListOperator::Then {
                     self.fail_unexpected();
                 }
                 break;
@@ -31,16 +33,16 @@ impl Reader<'_> {
             let (commands, negated) = self.pipeline();
             if !commands.is_empty() {
                 let pipeline = Pipeline { commands, negated };
-                items.push(Item { joint, pipeline, background: false });
+                items.push(ListItem { joint, pipeline, background: false });
             }
             self.skip_blanks();
-            joint = Joint::Then;
+            joint = ListOperator::Then;
             if self.eat("&&") {
-                joint = Joint::And;
+                joint = ListOperator::And;
                 continue;
             }
             if self.eat("||") {
-                joint = Joint::Or;
+                joint = ListOperator::Or;
                 continue;
             }
             if self.at_clause_end() {
@@ -53,11 +55,11 @@ impl Reader<'_> {
             }
             start = items.len();
         }
-        List { items }
+        CommandList { items }
     }
 
     /// A list that must not be empty, for a compound command.
-    pub(super) fn body(&mut self) -> List {
+    pub(super) fn body(&mut self) -> CommandList {
         let list = self.list();
         if list.items.is_empty() {
             self.fail_unexpected();
@@ -78,7 +80,7 @@ impl Reader<'_> {
         self.looking_at(";;") || self.looking_at(";&")
     }
 
-    fn pipeline(&mut self) -> (Vec<Command>, bool) {
+    fn pipeline(&mut self) -> (Vec<ShellCommand>, bool) {
         let start = self.pos;
         let mut prefixed = false;
         let mut negated = false;
@@ -98,8 +100,8 @@ impl Reader<'_> {
             prefixed = true;
         }
         if prefixed && (matches!(self.peek(), None | Some(b'\n' | b';')) && !self.at_clause_end()) {
-            let kind = CommandKind::Simple(Simple::default());
-            let nothing = Command { kind, redirects: Vec::new(), span: self.span(start) };
+            let kind = ShellCommandKind::Simple(SimpleCommand::default());
+            let nothing = ShellCommand { kind, redirects: Vec::new(), span: self.span(start) };
             return (vec![nothing], negated);
         }
         let mut commands = Vec::new();

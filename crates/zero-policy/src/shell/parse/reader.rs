@@ -1,24 +1,24 @@
 //! The text, where we are in it, and what goes wrong.
 
-use super::heredoc::Pending;
-use super::{DEPTH_MAX, SyntaxError};
-use crate::shell::ast::{List, Span, Word};
+use super::heredoc::PendingHeredoc;
+use super::{DEPTH_MAX, ShellSyntaxError};
+use crate::shell::ast::{CommandList, ShellWord, SourceSpan};
 
 /// Reads one text. Backticks and here-documents are texts of their own, with a reader of their own.
-pub(super) struct Reader<'t> {
+pub(super) struct ScriptReader<'t> {
     pub(super) text: &'t str,
     /// Always on a character boundary.
     pub(super) pos: usize,
     depth: usize,
-    error: Option<SyntaxError>,
+    error: Option<ShellSyntaxError>,
     /// Set by an error that ends this text.
     failed: bool,
     /// For a text within another: where the whole of it stands there.
-    whole: Option<Span>,
+    whole: Option<SourceSpan>,
     /// Here-documents named on this line, whose bodies follow it.
-    pub(super) pending: Vec<Pending>,
+    pub(super) pending: Vec<PendingHeredoc>,
     /// The bodies of all here-documents of this text.
-    pub(super) bodies: Vec<Word>,
+    pub(super) bodies: Vec<ShellWord>,
     /// Whether a `$( … )` of this text is open.
     pub(super) in_substitution: bool,
     /// Whether bash counts parentheses here, without regard to an expansion they stand in.
@@ -31,7 +31,7 @@ pub(super) struct Reader<'t> {
 /// What is said of a script that is nested too deeply.
 pub(super) const TOO_DEEP: &str = "nested too deeply";
 
-impl<'t> Reader<'t> {
+impl<'t> ScriptReader<'t> {
     pub(super) fn new(text: &'t str) -> Self {
         Self {
             text,
@@ -49,12 +49,12 @@ impl<'t> Reader<'t> {
     }
 
     /// Reads all of the text as a script.
-    pub(super) fn script(mut self) -> (List, Option<SyntaxError>) {
+    pub(super) fn script(mut self) -> (CommandList, Option<ShellSyntaxError>) {
         let list = self.whole_script();
         (list, self.error)
     }
 
-    fn whole_script(&mut self) -> List {
+    fn whole_script(&mut self) -> CommandList {
         let mut list = self.list();
         if self.pos < self.text.len() {
             self.fail_unexpected();
@@ -68,14 +68,14 @@ impl<'t> Reader<'t> {
     pub(super) fn read_within<T: Default>(
         &mut self,
         text: &str,
-        span: Span,
-        read: impl FnOnce(&mut Reader<'_>) -> T,
+        span: SourceSpan,
+        read: impl FnOnce(&mut ScriptReader<'_>) -> T,
     ) -> T {
         if !self.spend(text.len()) {
             return T::default();
         }
         self.nested(|outer| {
-            let mut inner = Reader::new(text);
+            let mut inner = ScriptReader::new(text);
             inner.depth = outer.depth;
             inner.whole = Some(span);
             inner.reread_budget = outer.reread_budget;
@@ -89,7 +89,7 @@ impl<'t> Reader<'t> {
     }
 
     /// The script in another text, which stands here as `span`.
-    pub(super) fn script_within(&mut self, text: &str, span: Span) -> List {
+    pub(super) fn script_within(&mut self, text: &str, span: SourceSpan) -> CommandList {
         self.read_within(text, span, |inner| inner.whole_script())
     }
 
@@ -111,7 +111,7 @@ impl<'t> Reader<'t> {
         let here = || self.text.floor_char_boundary(self.pos.min(self.text.len()));
         let at = self.whole.map_or_else(here, |span| span.start);
         if self.error.is_none() {
-            self.error = Some(SyntaxError { message: message.into(), at });
+            self.error = Some(ShellSyntaxError { message: message.into(), at });
         }
         self.failed = true;
         self.pos = self.text.len();
@@ -181,8 +181,8 @@ impl<'t> Reader<'t> {
         }
     }
 
-    pub(super) fn span(&self, start: usize) -> Span {
-        self.whole.unwrap_or(Span { start, end: self.pos.max(start) })
+    pub(super) fn span(&self, start: usize) -> SourceSpan {
+        self.whole.unwrap_or(SourceSpan { start, end: self.pos.max(start) })
     }
 
     pub(super) fn rest(&self) -> &'t str {

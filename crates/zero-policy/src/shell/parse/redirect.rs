@@ -1,29 +1,29 @@
 //! Redirections.
 
-use super::heredoc::Pending;
-use super::reader::Reader;
+use super::heredoc::PendingHeredoc;
+use super::reader::ScriptReader;
 use super::word::push_text;
-use crate::shell::ast::{Part, Redirect, RedirectKind, Span, Word};
+use crate::shell::ast::{Redirection, RedirectionKind, ShellWord, SourceSpan, WordPart};
 
 /// The operators, longest first.
-const OPERATORS: [(&str, RedirectKind); 12] = [
-    ("<<<", RedirectKind::HereString),
-    ("<<-", RedirectKind::HereDocument),
-    ("<<", RedirectKind::HereDocument),
-    ("<&", RedirectKind::Duplicate),
-    ("<>", RedirectKind::ReadWrite),
-    ("<", RedirectKind::Read),
-    (">>", RedirectKind::Write),
-    (">&", RedirectKind::Duplicate),
-    (">|", RedirectKind::Write),
-    (">", RedirectKind::Write),
-    ("&>>", RedirectKind::Write),
-    ("&>", RedirectKind::Write),
+const OPERATORS: [(&str, RedirectionKind); 12] = [
+    ("<<<", RedirectionKind::HereString),
+    ("<<-", RedirectionKind::HereDocument),
+    ("<<", RedirectionKind::HereDocument),
+    ("<&", RedirectionKind::Duplicate),
+    ("<>", RedirectionKind::ReadWrite),
+    ("<", RedirectionKind::Read),
+    (">>", RedirectionKind::Write),
+    (">&", RedirectionKind::Duplicate),
+    (">|", RedirectionKind::Write),
+    (">", RedirectionKind::Write),
+    ("&>>", RedirectionKind::Write),
+    ("&>", RedirectionKind::Write),
 ];
 
-impl Reader<'_> {
+impl ScriptReader<'_> {
     /// The redirection that stands here, if one does.
-    pub(super) fn redirect(&mut self) -> Option<Redirect> {
+    pub(super) fn redirect(&mut self) -> Option<Redirection> {
         if !matches!(self.peek()?, b'<' | b'>' | b'&' | b'{' | b'0'..=b'9') {
             return None;
         }
@@ -43,12 +43,12 @@ impl Reader<'_> {
         self.eat(sign);
         self.skip_blanks();
         let target_start = self.pos;
-        let target = if kind == RedirectKind::Duplicate && self.peek() == Some(b'-') {
+        let target = if kind == RedirectionKind::Duplicate && self.peek() == Some(b'-') {
             // Bash takes the `-` alone: `>&-x` closes, and `x` is another word.
             self.pos += 1;
             let mut parts = Vec::new();
             push_text(&mut parts, "-", false);
-            Some(Word { parts, span: self.span(target_start) })
+            Some(ShellWord { parts, span: self.span(target_start) })
         } else {
             self.argument_word()
         };
@@ -56,20 +56,20 @@ impl Reader<'_> {
             self.fail("expected a word after a redirection");
             return None;
         };
-        if kind != RedirectKind::Duplicate && self.is_descriptor(target_start) {
+        if kind != RedirectionKind::Duplicate && self.is_descriptor(target_start) {
             self.fail("a redirection where a word should be");
         }
         let span = self.span(start);
         let (kind, target) = match kind {
-            RedirectKind::HereDocument => {
+            RedirectionKind::HereDocument => {
                 (kind, self.announce_heredoc(sign, target_start, &target))
             }
-            RedirectKind::Duplicate if sign == ">&" && !names_descriptor(&target) => {
-                (RedirectKind::Write, target)
+            RedirectionKind::Duplicate if sign == ">&" && !names_descriptor(&target) => {
+                (RedirectionKind::Write, target)
             }
             _ => (kind, target),
         };
-        Some(Redirect { kind, variable, target, span })
+        Some(Redirection { kind, variable, target, span })
     }
 
     /// Skips the number before a redirection. One that is too large is a word.
@@ -116,12 +116,12 @@ impl Reader<'_> {
 
     /// Notes a here-document; its body comes after the end of the line. Until then the target
     /// holds its number.
-    fn announce_heredoc(&mut self, sign: &str, start: usize, target: &Word) -> Word {
+    fn announce_heredoc(&mut self, sign: &str, start: usize, target: &ShellWord) -> ShellWord {
         let mut delimiter: String = target.texts().collect();
         let mut quoted = false;
         for part in &target.parts {
             match part {
-                Part::Text { quoted: text_quoted, .. } => quoted |= text_quoted,
+                WordPart::Text { quoted: text_quoted, .. } => quoted |= text_quoted,
                 // Nothing is expanded in it: `<<$x` ends at a line `$x`.
                 _ => {
                     delimiter = self.text.get(start..self.pos).unwrap_or_default().to_owned();
@@ -135,15 +135,15 @@ impl Reader<'_> {
             self.fail("a new line in the end of a here-document");
         }
         let number = self.bodies.len();
-        self.bodies.push(Word { parts: Vec::new(), span: self.span(self.pos) });
-        self.pending.push(Pending { number, delimiter, quoted, strip_tabs: sign == "<<-" });
-        Word { parts: Vec::new(), span: Span { start: number, end: usize::MAX } }
+        self.bodies.push(ShellWord { parts: Vec::new(), span: self.span(self.pos) });
+        self.pending.push(PendingHeredoc { number, delimiter, quoted, strip_tabs: sign == "<<-" });
+        ShellWord { parts: Vec::new(), span: SourceSpan { start: number, end: usize::MAX } }
     }
 }
 
 /// Whether the target of `>&` is a descriptor: a number, perhaps with a `-` that moves it, or `-`.
-fn names_descriptor(target: &Word) -> bool {
-    if target.parts.iter().any(|part| !matches!(part, Part::Text { .. })) {
+fn names_descriptor(target: &ShellWord) -> bool {
+    if target.parts.iter().any(|part| !matches!(part, WordPart::Text { .. })) {
         return false;
     }
     let text: String = target.texts().collect();

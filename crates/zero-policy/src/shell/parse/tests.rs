@@ -3,8 +3,8 @@
 //! A tree is written like the script it came from, with a form for each kind of node: quoted text
 //! in `'…'`, parameters as `${name words}`, in double quotes `"${…}"`, substitutions as `$( … )`.
 
-mod dump;
-mod limits;
+mod ast_dump;
+mod parser_limits;
 
 use super::parse;
 
@@ -12,14 +12,14 @@ use super::parse;
 fn check(source: &str, expected: &str) {
     let parsed = parse(source);
     assert_eq!(parsed.error, None, "{source}");
-    assert_eq!(dump::list(&parsed.list), expected, "{source}");
+    assert_eq!(ast_dump::list(&parsed.list), expected, "{source}");
 }
 
 /// What is read of a script with an error in it, and the error.
 #[track_caller]
 fn check_error(source: &str, expected: &str, error: &str) {
     let parsed = parse(source);
-    assert_eq!(dump::list(&parsed.list), expected, "{source}");
+    assert_eq!(ast_dump::list(&parsed.list), expected, "{source}");
     assert_eq!(parsed.error.map(|error| error.message).as_deref(), Some(error), "{source}");
 }
 
@@ -27,7 +27,7 @@ fn check_error(source: &str, expected: &str, error: &str) {
 #[track_caller]
 fn refused(source: &str) {
     let parsed = parse(source);
-    assert!(parsed.error.is_some(), "{source}: {}", dump::list(&parsed.list));
+    assert!(parsed.error.is_some(), "{source}: {}", ast_dump::list(&parsed.list));
 }
 
 #[test]
@@ -324,7 +324,7 @@ fn spans_are_bytes_of_the_source() {
     let commands = &parsed.list.items[0].pipeline.commands;
     assert_eq!(&source[commands[0].span.start..commands[0].span.end], "é 'ü' ");
     assert_eq!(
-        dump::spans(&parsed.list, source),
+        ast_dump::spans(&parsed.list, source),
         ["é", "'ü'", "$(ö \\\n é)", "ö", "é", "`ä`", "`ä`"]
     );
 }

@@ -1,11 +1,11 @@
 //! Words and quotes.
 
-use super::reader::{Reader, is_break};
-use crate::shell::ast::{Part, Word};
+use super::reader::{ScriptReader, is_break};
+use crate::shell::ast::{ShellWord, WordPart};
 
 /// What a word is read as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Style {
+pub(super) enum WordStyle {
     /// An argument, a file name, an element.
     Argument,
     /// A pattern within `[[ … ]]`, where `@( … )` and its kin are on.
@@ -16,7 +16,7 @@ pub(super) enum Style {
 
 /// What an expansion stands in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Quoting {
+pub(super) enum QuotingContext {
     /// Nothing: the result is split.
     None,
     /// Double quotes.
@@ -28,17 +28,17 @@ pub(super) enum Quoting {
     Within,
 }
 
-impl Quoting {
+impl QuotingContext {
     pub(super) fn is_quoted(self) -> bool {
         self != Self::None
     }
 }
 
-impl Word {
+impl ShellWord {
     /// Its text, if it is nothing but unquoted text.
     pub(super) fn plain_text(&self) -> Option<String> {
         match &self.parts[..] {
-            [Part::Text { text, quoted: false }] => Some(text.clone()),
+            [WordPart::Text { text, quoted: false }] => Some(text.clone()),
             _ => None,
         }
     }
@@ -51,40 +51,40 @@ impl Word {
     /// The texts in it.
     pub(super) fn texts(&self) -> impl Iterator<Item = &str> {
         self.parts.iter().filter_map(|part| match part {
-            Part::Text { text, .. } => Some(&text[..]),
+            WordPart::Text { text, .. } => Some(&text[..]),
             _ => None,
         })
     }
 }
 
 /// Adds text, merged with text of the same quoting. Empty text counts only when it is quoted.
-pub(super) fn push_text(parts: &mut Vec<Part>, more: &str, quoting: bool) {
+pub(super) fn push_text(parts: &mut Vec<WordPart>, more: &str, quoting: bool) {
     match parts.last_mut() {
-        Some(Part::Text { text, quoted }) if *quoted == quoting => text.push_str(more),
+        Some(WordPart::Text { text, quoted }) if *quoted == quoting => text.push_str(more),
         _ if more.is_empty() && !quoting => {}
-        _ => parts.push(Part::Text { text: more.to_owned(), quoted: quoting }),
+        _ => parts.push(WordPart::Text { text: more.to_owned(), quoted: quoting }),
     }
 }
 
-impl Reader<'_> {
+impl ScriptReader<'_> {
     /// The word that stands here, if one does, read as an argument.
-    pub(super) fn argument_word(&mut self) -> Option<Word> {
-        self.word_from(self.pos, Vec::new(), Style::Argument)
+    pub(super) fn argument_word(&mut self) -> Option<ShellWord> {
+        self.word_from(self.pos, Vec::new(), WordStyle::Argument)
     }
 
     /// The rest of a word that started at `start` with `parts`.
     pub(super) fn word_from(
         &mut self,
         start: usize,
-        mut parts: Vec<Part>,
-        style: Style,
-    ) -> Option<Word> {
+        mut parts: Vec<WordPart>,
+        style: WordStyle,
+    ) -> Option<ShellWord> {
         while !self.at_word_end()
-            || (style == Style::Regex && matches!(self.raw(), Some(b'(' | b'|')))
+            || (style == WordStyle::Regex && matches!(self.raw(), Some(b'(' | b'|')))
         {
             self.word_part(&mut parts, style);
         }
-        (!parts.is_empty()).then(|| Word { parts, span: self.span(start) })
+        (!parts.is_empty()).then(|| ShellWord { parts, span: self.span(start) })
     }
 
     /// Whether a word cannot go on here.
@@ -97,17 +97,17 @@ impl Reader<'_> {
         }
     }
 
-    fn word_part(&mut self, parts: &mut Vec<Part>, style: Style) {
+    fn word_part(&mut self, parts: &mut Vec<WordPart>, style: WordStyle) {
         let Some(byte) = self.peek() else { return };
         match byte {
             b'\'' => self.single_quoted(parts),
             b'"' => self.double_quoted(parts),
-            b'$' | b'`' => self.expansion(parts, Quoting::None),
+            b'$' | b'`' => self.expansion(parts, QuotingContext::None),
             b'\\' => self.escaped(parts),
             b'<' | b'>' => self.process_substitution(parts),
             b'(' => self.pattern_group(parts),
             b'|' => self.one_char(parts),
-            b'?' | b'*' | b'+' | b'@' | b'!' if style == Style::Pattern => {
+            b'?' | b'*' | b'+' | b'@' | b'!' if style == WordStyle::Pattern => {
                 self.one_char(parts);
                 if self.peek() == Some(b'(') {
                     self.pattern_group(parts);
@@ -122,14 +122,14 @@ impl Reader<'_> {
     }
 
     /// One character as unquoted text.
-    fn one_char(&mut self, parts: &mut Vec<Part>) {
+    fn one_char(&mut self, parts: &mut Vec<WordPart>) {
         if let Some(next) = self.next_char() {
             push_text(parts, next.encode_utf8(&mut [0; 4]), false);
         }
     }
 
     /// `'…'`.
-    pub(super) fn single_quoted(&mut self, parts: &mut Vec<Part>) {
+    pub(super) fn single_quoted(&mut self, parts: &mut Vec<WordPart>) {
         self.pos += 1;
         let text = self.take_until(|byte| byte == b'\'');
         push_text(parts, text, true);
@@ -137,7 +137,7 @@ impl Reader<'_> {
     }
 
     /// `"…"`.
-    pub(super) fn double_quoted(&mut self, parts: &mut Vec<Part>) {
+    pub(super) fn double_quoted(&mut self, parts: &mut Vec<WordPart>) {
         self.pos += 1;
         let counting = std::mem::take(&mut self.counting_parens);
         let before = parts.len();
@@ -149,7 +149,7 @@ impl Reader<'_> {
             match self.raw() {
                 None | Some(b'"') => break,
                 Some(b'\\') => self.escaped_in_quotes(parts, "$`\"\\"),
-                Some(_) => self.expansion(parts, Quoting::Double),
+                Some(_) => self.expansion(parts, QuotingContext::Double),
             }
         }
         self.counting_parens = counting;
@@ -169,7 +169,7 @@ impl Reader<'_> {
     }
 
     /// A backslash outside quotes; line continuations are skipped already.
-    pub(super) fn escaped(&mut self, parts: &mut Vec<Part>) {
+    pub(super) fn escaped(&mut self, parts: &mut Vec<WordPart>) {
         self.pos += 1;
         match self.next_char() {
             Some(next) => push_text(parts, next.encode_utf8(&mut [0; 4]), true),
@@ -179,7 +179,7 @@ impl Reader<'_> {
     }
 
     /// A backslash in double quotes, or something like them: it works on `special` only.
-    pub(super) fn escaped_in_quotes(&mut self, parts: &mut Vec<Part>, special: &str) {
+    pub(super) fn escaped_in_quotes(&mut self, parts: &mut Vec<WordPart>, special: &str) {
         self.pos += 1;
         match self.next_char() {
             Some('\n') => {}
@@ -195,7 +195,7 @@ impl Reader<'_> {
 
     /// `( … )` within a pattern or a regular expression. Bash only counts parentheses here, also
     /// those in a command substitution, so these must be balanced.
-    fn pattern_group(&mut self, parts: &mut Vec<Part>) {
+    fn pattern_group(&mut self, parts: &mut Vec<WordPart>) {
         let counting = std::mem::replace(&mut self.counting_parens, true);
         let mut depth = 0_usize;
         loop {
@@ -208,7 +208,7 @@ impl Reader<'_> {
                 Some(b'\'') => self.single_quoted(parts),
                 Some(b'"') => self.double_quoted(parts),
                 Some(b'$' | b'`') => {
-                    self.expansion(parts, Quoting::None);
+                    self.expansion(parts, QuotingContext::None);
                     self.require_balanced(start, b'(', b')');
                 }
                 Some(b'<' | b'>') if !self.at_word_end() => {

@@ -2,11 +2,11 @@
 //! things out of them.
 
 /// What is left of the bytes. When none are left, every choice is the first.
-pub(crate) struct Choices<'b> {
+pub(crate) struct ChoiceSource<'b> {
     bytes: &'b [u8],
 }
 
-impl<'b> Choices<'b> {
+impl<'b> ChoiceSource<'b> {
     pub(crate) fn new(bytes: &'b [u8]) -> Self {
         Self { bytes }
     }

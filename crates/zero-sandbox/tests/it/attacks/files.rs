@@ -1,7 +1,7 @@
 //! Files: what is outside, what is masked, what is protected.
 
 use super::{UNCLAIMED, check, check_allowed};
-use crate::lab::{Lab, Walls, Who, is_root};
+use crate::attack_lab::{AttackLab, Attacker, SandboxSetup, is_root};
 
 #[test]
 fn nothing_outside_is_written() {
@@ -28,8 +28,9 @@ fn nothing_outside_is_written() {
         ("remove $/outside/file", "ok", "EROFS", "EACCES"),
     ]);
     let answers = ["EROFS", "EACCES"];
-    for (walls, expected) in [Walls::Full, Walls::Direct].into_iter().zip(answers) {
-        let answer = Lab::new(Who::Me).attempt(walls, &["write", "/var/tmp/zero-attack-made-this"]);
+    for (walls, expected) in [SandboxSetup::Full, SandboxSetup::Direct].into_iter().zip(answers) {
+        let answer = AttackLab::new(Attacker::Me)
+            .attempt(walls, &["write", "/var/tmp/zero-attack-made-this"]);
         assert_eq!(answer, expected, "where everybody may write, behind {walls:?}");
     }
 }
@@ -141,13 +142,13 @@ fn the_settings_of_the_kernel_are_not_roots() {
     let groups = groups.into_iter().find(|path| std::path::Path::new(path).exists());
     for path in ["/proc/sys/kernel/core_pattern"].into_iter().chain(groups) {
         let answers = [
-            (Walls::Bare, bare),
-            (Walls::Mounts, mounts),
-            (Walls::Full, mounts),
-            (Walls::Direct, "EACCES"),
+            (SandboxSetup::Bare, bare),
+            (SandboxSetup::Mounts, mounts),
+            (SandboxSetup::Full, mounts),
+            (SandboxSetup::Direct, "EACCES"),
         ];
         for (walls, expected) in answers {
-            let answer = Lab::new(Who::Me).attempt(walls, &["append", path]);
+            let answer = AttackLab::new(Attacker::Me).attempt(walls, &["append", path]);
             assert_eq!(answer, expected, "{path} behind {walls:?}");
         }
     }

@@ -1,7 +1,7 @@
 //! Other processes: an unrelated one of the same user, who keeps the command, the warden, zero.
 
 use super::{OTHER, UNCLAIMED, check, check_allowed};
-use crate::lab::{Lab, Walls, Who, copy, is_root};
+use crate::attack_lab::{AttackLab, Attacker, SandboxSetup, copy, is_root};
 
 #[test]
 fn processes_outside_are_left_alone() {
@@ -43,15 +43,15 @@ fn those_above_are_left_alone() {
         ("root", "ok ok", "EACCES", "EACCES EACCES EACCES"),
         ("exe", "ok ok", "EACCES", "EACCES EACCES EACCES"),
     ];
-    let bare = Lab::new(Who::Me);
+    let bare = AttackLab::new(Attacker::Me);
     for (what, expected, ..) in rows {
-        let answer = bare.attempt(Walls::Bare, &["above", what]);
+        let answer = bare.attempt(SandboxSetup::Bare, &["above", what]);
         assert!(answer.starts_with(expected), "{what}: {answer}");
     }
-    for who in Who::all() {
-        let lab = Lab::new(*who);
+    for who in Attacker::all() {
+        let lab = AttackLab::new(*who);
         for (what, _, full, direct) in rows {
-            for (walls, expected) in [(Walls::Full, full), (Walls::Direct, direct)] {
+            for (walls, expected) in [(SandboxSetup::Full, full), (SandboxSetup::Direct, direct)] {
                 let answer = lab.attempt(walls, &["above", what]);
                 assert_eq!(answer, expected, "{what} by {who:?} behind {walls:?}");
             }
@@ -66,25 +66,25 @@ fn the_first_process_is_left_alone() {
     let words = ["limit 1", "pin 1", "idle 1", "slow-disk 1", "slow-down 1", "slow-down-everybody"];
     check(&words.map(|words| (words, UNCLAIMED, "EPERM", "EPERM")));
     // It gets no signal that it does not ask for, and the command goes on.
-    for who in Who::all() {
+    for who in Attacker::all() {
         let script =
             "for s in KILL STOP TERM INT HUP USR1; do kill -$s 1; done; sleep 0.1; echo on";
-        let lab = Lab::new(*who);
-        assert_eq!(lab.shell(&lab.profile(Walls::Full), script), "on");
+        let lab = AttackLab::new(*who);
+        assert_eq!(lab.shell(&lab.profile(SandboxSetup::Full), script), "on");
     }
 }
 
 /// Libraries pin threads by their numbers, and people put programs behind others.
 #[test]
 fn threads_and_programs_are_pinned_and_slowed_down() {
-    let lab = Lab::new(Who::Me);
+    let lab = AttackLab::new(Attacker::Me);
     let own = "nice -n 5 taskset -c 0 true && ionice -c 3 true && ulimit -n 64 && echo ok";
-    for walls in [Walls::Full, Walls::Direct] {
+    for walls in [SandboxSetup::Full, SandboxSetup::Direct] {
         assert_eq!(lab.run(walls, &lab.profile(walls), "bash", &["-c", own]), "ok", "{walls:?}");
     }
     let children = "sleep 600 & renice -n 5 $! >/dev/null && taskset -pc 0 $! >/dev/null && echo ok; \
         kill $!";
-    assert_eq!(lab.shell(&lab.profile(Walls::Full), children), "ok");
+    assert_eq!(lab.shell(&lab.profile(SandboxSetup::Full), children), "ok");
 }
 
 #[test]
@@ -113,16 +113,17 @@ fn no_privilege_is_held_or_gained() {
 #[test]
 fn a_program_of_roots_makes_nobody_root() {
     if !is_root() {
-        let lab = Lab::new(Who::Me);
-        assert!(lab.attempt(Walls::Bare, &["capabilities"]).starts_with("none"));
-        assert_ne!(lab.attempt(Walls::Full, &["euid-of", "$/attack"]), "0");
+        let lab = AttackLab::new(Attacker::Me);
+        assert!(lab.attempt(SandboxSetup::Bare, &["capabilities"]).starts_with("none"));
+        assert_ne!(lab.attempt(SandboxSetup::Full, &["euid-of", "$/attack"]), "0");
         return;
     }
-    let held = Lab::new(Who::Me).attempt(Walls::Bare, &["capabilities"]);
+    let held = AttackLab::new(Attacker::Me).attempt(SandboxSetup::Bare, &["capabilities"]);
     assert_eq!(held, "some");
-    for (walls, expected) in [(Walls::Bare, "0"), (Walls::Full, "65534"), (Walls::Direct, "65534")]
+    for (walls, expected) in
+        [(SandboxSetup::Bare, "0"), (SandboxSetup::Full, "65534"), (SandboxSetup::Direct, "65534")]
     {
-        let lab = Lab::new(Who::Nobody);
+        let lab = AttackLab::new(Attacker::Nobody);
         let program = lab.path("as-root");
         copy(&lab.path("attack"), &program);
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o4755);

@@ -7,8 +7,8 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use super::{OTHER, UNCLAIMED, check, check_allowed};
-use crate::lab::{Lab, Walls, Who, is_root};
-use zero_sandbox::Profile;
+use crate::attack_lab::{AttackLab, Attacker, SandboxSetup, is_root};
+use zero_sandbox::SandboxProfile;
 
 #[test]
 fn nobody_is_reached() {
@@ -43,19 +43,19 @@ fn services_of_the_host_are_not_reached() {
 /// A folder of the host's `/tmp` is shown for reading where a command starts in it.
 #[test]
 fn services_in_a_folder_that_is_only_read_are_not_reached() {
-    for who in Who::all() {
-        let lab = Lab::new(*who);
+    for who in Attacker::all() {
+        let lab = AttackLab::new(*who);
         let folder = tempfile::Builder::new().prefix("zero-lab-").tempdir_in("/tmp").unwrap();
         std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o755)).unwrap();
         std::fs::write(folder.path().join("file"), "text").unwrap();
         let path = folder.path().join("door");
         let _door = UnixListener::bind(&path).unwrap();
         std::fs::set_permissions(&path, PermissionsExt::from_mode(0o777)).unwrap();
-        let profile = Profile { writable: Vec::new(), ..lab.profile(Walls::Full) };
+        let profile = SandboxProfile { writable: Vec::new(), ..lab.profile(SandboxSetup::Full) };
         let door = path.to_str().unwrap();
         let answer = lab.attempt_in(folder.path(), &profile, &["unix", door]);
         assert_eq!(answer, "EACCES", "{who:?}");
-        assert_eq!(lab.attempt(Walls::Bare, &["unix", door]), "ok", "{who:?}");
+        assert_eq!(lab.attempt(SandboxSetup::Bare, &["unix", door]), "ok", "{who:?}");
         let read = path.with_file_name("file");
         let answer = lab.attempt_in(folder.path(), &profile, &["read", read.to_str().unwrap()]);
         assert_eq!(answer, "ok", "{who:?}");
@@ -65,11 +65,13 @@ fn services_in_a_folder_that_is_only_read_are_not_reached() {
 /// As a program does that goes to its folder first. The kernel has the name as it was given.
 #[test]
 fn a_service_with_a_relative_name_is_not_reached() {
-    for who in Who::all() {
-        for (walls, expected) in
-            [(Walls::Bare, "ok"), (Walls::Full, "EACCES"), (Walls::Direct, "EPERM")]
-        {
-            let lab = Lab::new(*who);
+    for who in Attacker::all() {
+        for (walls, expected) in [
+            (SandboxSetup::Bare, "ok"),
+            (SandboxSetup::Full, "EACCES"),
+            (SandboxSetup::Direct, "EPERM"),
+        ] {
+            let lab = AttackLab::new(*who);
             for folder in ["outside", "ws"] {
                 let mut service = service_in(&lab.path(folder), *who);
                 let answer = lab.attempt(walls, &["unix", &format!("$/{folder}/relative")]);
@@ -82,13 +84,13 @@ fn a_service_with_a_relative_name_is_not_reached() {
 }
 
 /// A process that listens in a folder by a name that is not the whole path.
-fn service_in(folder: &Path, who: Who) -> Child {
+fn service_in(folder: &Path, who: Attacker) -> Child {
     const SCRIPT: &str = "use Socket; socket(S, AF_UNIX, SOCK_STREAM, 0) or die; \
         bind(S, sockaddr_un('relative')) or die; chmod 0777, 'relative'; listen(S, 9) or die; \
         $| = 1; print \"listening\\n\"; sleep 600";
     let mut perl = match who {
-        Who::Me => Command::new("perl"),
-        Who::Nobody => {
+        Attacker::Me => Command::new("perl"),
+        Attacker::Nobody => {
             let mut command = Command::new("setpriv");
             command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "perl"]);
             command
@@ -106,8 +108,8 @@ fn service_in(folder: &Path, who: Who) -> Child {
 /// of his own there, or can make nothing to be reached, and sees that the folder is an empty one.
 #[test]
 fn services_in_run_are_not_reached() {
-    let lab = Lab::new(Who::Me);
-    assert_eq!(lab.shell(&lab.profile(Walls::Full), "find /run -type s"), "");
+    let lab = AttackLab::new(Attacker::Me);
+    assert_eq!(lab.shell(&lab.profile(SandboxSetup::Full), "find /run -type s"), "");
     let bind =
         |folder: &str| tempfile::Builder::new().make_in(folder, |path| UnixListener::bind(path));
     let user = rustix::process::geteuid().as_raw();
@@ -115,10 +117,13 @@ fn services_in_run_are_not_reached() {
         Ok(door) => door,
         Err(error) => return assert!(!is_root(), "{error}"),
     };
-    for (walls, expected) in
-        [(Walls::Bare, "ok"), (Walls::Full, "ENOENT"), (Walls::Direct, "EPERM")]
-    {
-        let answer = Lab::new(Who::Me).attempt(walls, &["unix", door.path().to_str().unwrap()]);
+    for (walls, expected) in [
+        (SandboxSetup::Bare, "ok"),
+        (SandboxSetup::Full, "ENOENT"),
+        (SandboxSetup::Direct, "EPERM"),
+    ] {
+        let answer =
+            AttackLab::new(Attacker::Me).attempt(walls, &["unix", door.path().to_str().unwrap()]);
         assert_eq!(answer, expected, "behind {walls:?}");
     }
 }

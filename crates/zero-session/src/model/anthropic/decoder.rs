@@ -2,31 +2,31 @@
 
 use serde_json::{Value, json};
 
-use crate::event::Usage;
-use crate::message::{Block, ToolInput};
-use crate::model::complaint::{broken_off, complaint, nonsense, printable};
-use crate::model::protocol::Decoder;
-use crate::model::tally::Tally;
-use crate::model::{ModelError, ModelErrorKind, ModelEvent, Reply, Stop};
+use crate::event::TokenUsage;
+use crate::message::{MessageBlock, ToolInput};
+use crate::model::protocol::ReplyDecoder;
+use crate::model::provider_error::{broken_off, complaint, nonsense, printable};
+use crate::model::reply_limiter::ReplyLimiter;
+use crate::model::{ModelError, ModelErrorKind, ModelEvent, ModelReply, ModelStopReason};
 
 /// Reads one answer.
 #[derive(Default)]
 pub(super) struct MessagesDecoder {
     /// In the order in which they began, each with the index that its events name it by.
-    parts: Vec<(u64, Part)>,
-    tally: Tally,
+    parts: Vec<(u64, AnthropicReplyBlock)>,
+    tally: ReplyLimiter,
     /// As the provider calls it; thoughts are of use to the same model only.
     model: Option<String>,
     fresh_tokens: u64,
     cache_read_tokens: u64,
     cache_write_tokens: u64,
     output_tokens: u64,
-    stop: Option<Stop>,
+    stop: Option<ModelStopReason>,
     done: bool,
 }
 
 /// One block of the answer, as far as it is known.
-enum Part {
+enum AnthropicReplyBlock {
     Text(String),
     Thinking {
         text: String,
@@ -43,7 +43,7 @@ enum Part {
     Other,
 }
 
-impl Decoder for MessagesDecoder {
+impl ReplyDecoder for MessagesDecoder {
     fn event(&mut self, name: &str, data: &str) -> Result<Vec<ModelEvent>, ModelError> {
         if self.done || data.trim().is_empty() {
             return Ok(Vec::new());
@@ -81,22 +81,23 @@ impl Decoder for MessagesDecoder {
         self.done
     }
 
-    fn finish(&mut self) -> Result<Reply, ModelError> {
+    fn finish(&mut self) -> Result<ModelReply, ModelError> {
         // Why it stopped comes after all that it says.
         let stop = self.stop.take().ok_or_else(broken_off)?;
-        let is_cut = stop == Stop::MaxTokens;
+        let is_cut = stop == ModelStopReason::MaxTokens;
         let model = self.model.take();
-        let parts: Vec<Part> =
+        let parts: Vec<AnthropicReplyBlock> =
             std::mem::take(&mut self.parts).into_iter().map(|(_, part)| part).collect();
         let last = parts.len().saturating_sub(1);
-        let blocks: Vec<Block> = parts
+        let blocks: Vec<MessageBlock> = parts
             .into_iter()
             .enumerate()
             .filter_map(|(at, part)| part.into_block(model.as_deref(), is_cut && at == last))
             .collect();
-        let calls = blocks.iter().any(|block| matches!(block, Block::ToolUse { .. }));
-        let stop = if calls && stop == Stop::End { Stop::ToolUse } else { stop };
-        Ok(Reply { blocks, stop, usage: self.usage() })
+        let calls = blocks.iter().any(|block| matches!(block, MessageBlock::ToolUse { .. }));
+        let stop =
+            if calls && stop == ModelStopReason::End { ModelStopReason::ToolUse } else { stop };
+        Ok(ModelReply { blocks, stop, usage: self.usage() })
     }
 }
 
@@ -108,21 +109,24 @@ impl MessagesDecoder {
         let (part, said) = match block["type"].as_str() {
             Some("text") => {
                 let text = text("text");
-                (Part::Text(text.clone()), more(text, ModelEvent::Text))
+                (AnthropicReplyBlock::Text(text.clone()), more(text, ModelEvent::Text))
             }
             Some("thinking") => {
                 let (text, signature) = (text("thinking"), text("signature"));
                 let said = more(text.clone(), ModelEvent::Thought);
-                (Part::Thinking { text, signature }, said)
+                (AnthropicReplyBlock::Thinking { text, signature }, said)
             }
-            Some("redacted_thinking") => (Part::Redacted(text("data")), None),
+            Some("redacted_thinking") => (AnthropicReplyBlock::Redacted(text("data")), None),
             Some("tool_use") => {
                 let (id, name) = (text("id"), text("name"));
                 let said = ModelEvent::ToolUse { id: id.clone(), name: name.clone() };
                 let input = block["input"].clone();
-                (Part::Call { id, name, input, arguments: String::new() }, Some(said))
+                (
+                    AnthropicReplyBlock::Call { id, name, input, arguments: String::new() },
+                    Some(said),
+                )
             }
-            _ => (Part::Other, None),
+            _ => (AnthropicReplyBlock::Other, None),
         };
         self.tally.bytes(part.len())?;
         self.parts.push((event["index"].as_u64().unwrap_or_default(), part));
@@ -137,10 +141,16 @@ impl MessagesDecoder {
             return Ok(None);
         };
         let (kept, field) = match (part, delta["type"].as_str()) {
-            (Part::Text(text), Some("text_delta")) => (text, "text"),
-            (Part::Thinking { text, .. }, Some("thinking_delta")) => (text, "thinking"),
-            (Part::Thinking { signature, .. }, Some("signature_delta")) => (signature, "signature"),
-            (Part::Call { arguments, .. }, Some("input_json_delta")) => (arguments, "partial_json"),
+            (AnthropicReplyBlock::Text(text), Some("text_delta")) => (text, "text"),
+            (AnthropicReplyBlock::Thinking { text, .. }, Some("thinking_delta")) => {
+                (text, "thinking")
+            }
+            (AnthropicReplyBlock::Thinking { signature, .. }, Some("signature_delta")) => {
+                (signature, "signature")
+            }
+            (AnthropicReplyBlock::Call { arguments, .. }, Some("input_json_delta")) => {
+                (arguments, "partial_json")
+            }
             _ => return Ok(None),
         };
         let new = delta[field].as_str().unwrap_or_default();
@@ -165,9 +175,9 @@ impl MessagesDecoder {
         }
     }
 
-    fn usage(&self) -> Usage {
+    fn usage(&self) -> TokenUsage {
         let cached = self.cache_read_tokens.saturating_add(self.cache_write_tokens);
-        Usage {
+        TokenUsage {
             input_tokens: self.fresh_tokens.saturating_add(cached),
             output_tokens: self.output_tokens,
             cache_read_tokens: self.cache_read_tokens,
@@ -177,7 +187,7 @@ impl MessagesDecoder {
     }
 }
 
-impl Part {
+impl AnthropicReplyBlock {
     /// Bytes that are kept.
     fn len(&self) -> usize {
         match self {
@@ -193,9 +203,9 @@ impl Part {
     }
 
     /// The block, or nothing where there is nothing in it.
-    fn into_block(self, model: Option<&str>, is_cut: bool) -> Option<Block> {
+    fn into_block(self, model: Option<&str>, is_cut: bool) -> Option<MessageBlock> {
         match self {
-            Self::Text(text) => (!text.is_empty()).then_some(Block::Text { text }),
+            Self::Text(text) => (!text.is_empty()).then_some(MessageBlock::Text { text }),
             Self::Thinking { text, signature } => {
                 let opaque = if signature.is_empty() {
                     Value::Null
@@ -203,15 +213,15 @@ impl Part {
                     of_model(json!({"type": "thinking", "signature": signature}), model)
                 };
                 let is_something = !text.is_empty() || !opaque.is_null();
-                is_something.then_some(Block::Thinking { text, opaque })
+                is_something.then_some(MessageBlock::Thinking { text, opaque })
             }
             Self::Redacted(data) => {
                 let opaque = of_model(json!({"type": "redacted_thinking", "data": data}), model);
-                (!data.is_empty()).then_some(Block::Thinking { text: String::new(), opaque })
+                (!data.is_empty()).then_some(MessageBlock::Thinking { text: String::new(), opaque })
             }
             Self::Call { id, name, input, arguments } => {
                 let input = call_input(input, &arguments, is_cut);
-                Some(Block::ToolUse { id, name, input, opaque: Value::Null })
+                Some(MessageBlock::ToolUse { id, name, input, opaque: Value::Null })
             }
             Self::Other => None,
         }
@@ -243,21 +253,21 @@ fn more(text: String, event: fn(String) -> ModelEvent) -> Option<ModelEvent> {
     (!text.is_empty()).then(|| event(text))
 }
 
-fn stop(reason: &str, details: &Value) -> Stop {
+fn stop(reason: &str, details: &Value) -> ModelStopReason {
     match reason {
-        "tool_use" => Stop::ToolUse,
+        "tool_use" => ModelStopReason::ToolUse,
         // A window that is full ends an answer like any other limit does.
-        "max_tokens" | "model_context_window_exceeded" => Stop::MaxTokens,
+        "max_tokens" | "model_context_window_exceeded" => ModelStopReason::MaxTokens,
         "refusal" => {
             let said = details["explanation"].as_str().or_else(|| details["category"].as_str());
-            Stop::Refusal(match said.map(printable) {
+            ModelStopReason::Refusal(match said.map(printable) {
                 Some(said) if !said.is_empty() => said,
                 _ => "the model declined to answer".to_owned(),
             })
         }
         // `end_turn` and `stop_sequence`. `pause_turn` comes of tools that the provider runs, and
         // none of those is asked for. Calls are run whatever a new reason may be named.
-        _ => Stop::End,
+        _ => ModelStopReason::End,
     }
 }
 

@@ -6,12 +6,13 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use crate::event::ResultContent;
-use crate::message::{Block, Message, Role};
-use crate::model::dialogue::{
-    Answer, Call, NEVER_RUN, Picture, Piece, Turn, arguments, short_hash, tool_name, turns,
+use crate::message::{MessageBlock, MessageRole, ModelMessage};
+use crate::model::conversation::{
+    ConversationTurn, NEVER_RUN, TurnImage, TurnPart, TurnToolCall, TurnToolResult, arguments,
+    short_hash, tool_name, turns,
 };
-use crate::model::model_name::{ModelName, may_be_same};
-use crate::model::{ModelInfo, ModelRequest, Thinking};
+use crate::model::model_name::{ParsedModelName, may_be_same};
+use crate::model::{ModelInfo, ModelRequest, ThinkingEffort};
 
 /// The maker's word in the names of its models.
 const MAKER: &str = "claude";
@@ -105,7 +106,7 @@ pub(super) fn tools(request: &ModelRequest) -> Option<Value> {
 
 /// How a model can be told how much to think.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Control {
+enum ThinkingControl {
     /// Not at all.
     None,
     /// By a number of tokens.
@@ -116,12 +117,12 @@ enum Control {
     EffortAlways,
 }
 
-impl Control {
+impl ThinkingControl {
     /// From 4.6 on models take a word, and from 4.7 on nothing else; before 3.7 they do not think.
     /// A name without a version is newer than those. Others that speak this protocol know the
     /// budget, if anything.
     fn of(info: &ModelInfo) -> Self {
-        match ModelName::read(&info.id, MAKER).map(|name| name.version) {
+        match ParsedModelName::read(&info.id, MAKER).map(|name| name.version) {
             Some(Some(version)) if version < (3, 7) => Self::None,
             Some(Some(version)) if version < (4, 6) => Self::Budget,
             Some(Some(version)) if version < (5, 0) => Self::Effort,
@@ -134,20 +135,20 @@ impl Control {
 /// `thinking`, and `output_config` where it is needed.
 fn thinking(
     info: &ModelInfo,
-    level: Thinking,
+    level: ThinkingEffort,
     output_tokens_max: u64,
-    turns: &[Turn<'_>],
+    turns: &[ConversationTurn<'_>],
 ) -> Map<String, Value> {
-    let control = Control::of(info);
+    let control = ThinkingControl::of(info);
     let mut fields = Map::new();
     match control {
-        Control::None => {}
-        Control::Budget => {
+        ThinkingControl::None => {}
+        ThinkingControl::Budget => {
             let tokens = match level {
-                Thinking::Default | Thinking::Off => return fields,
-                Thinking::Low => 4_096,
-                Thinking::Medium => 12_288,
-                Thinking::High => 32_768,
+                ThinkingEffort::Default | ThinkingEffort::Off => return fields,
+                ThinkingEffort::Low => 4_096,
+                ThinkingEffort::Medium => 12_288,
+                ThinkingEffort::High => 32_768,
             };
             // The budget is part of what the model may write; a quarter stays for the answer.
             let budget = tokens.min(output_tokens_max - output_tokens_max / 4);
@@ -156,14 +157,14 @@ fn thinking(
                 fields.insert("thinking".into(), thinking);
             }
         }
-        Control::Effort | Control::EffortAlways => {
+        ThinkingControl::Effort | ThinkingControl::EffortAlways => {
             let effort = match level {
-                Thinking::Default => None,
-                Thinking::Off if control == Control::Effort => return fields,
+                ThinkingEffort::Default => None,
+                ThinkingEffort::Off if control == ThinkingControl::Effort => return fields,
                 // Those that always think refuse to be told not to; this is the least they take.
-                Thinking::Off | Thinking::Low => Some("low"),
-                Thinking::Medium => Some("medium"),
-                Thinking::High => Some("high"),
+                ThinkingEffort::Off | ThinkingEffort::Low => Some("low"),
+                ThinkingEffort::Medium => Some("medium"),
+                ThinkingEffort::High => Some("high"),
             };
             // A model that does as it likes decides by itself. Left without a word the newer ones hide their thoughts, and with them all they say
             // between two calls.
@@ -179,42 +180,42 @@ fn thinking(
 
 /// With a budget, a turn that is under way must have begun with a thought; one that another model
 /// began, or that began without thinking, ends without it.
-fn may_think_on(turns: &[Turn<'_>]) -> bool {
+fn may_think_on(turns: &[ConversationTurn<'_>]) -> bool {
     match turns {
-        [.., said, heard] if matches!(heard.pieces.first(), Some(Piece::Answer(_))) => {
-            matches!(said.pieces.first(), Some(Piece::Thinking { .. }))
+        [.., said, heard] if matches!(heard.pieces.first(), Some(TurnPart::Answer(_))) => {
+            matches!(said.pieces.first(), Some(TurnPart::Thinking { .. }))
         }
         _ => true,
     }
 }
 
-fn message(turn: &Turn<'_>, ids: &[String], info: &ModelInfo) -> Value {
+fn message(turn: &ConversationTurn<'_>, ids: &[String], info: &ModelInfo) -> Value {
     let role = match turn.role {
-        Role::User => "user",
-        Role::Assistant => "assistant",
+        MessageRole::User => "user",
+        MessageRole::Assistant => "assistant",
     };
     let content: Vec<Value> = turn.pieces.iter().map(|piece| block(piece, ids, info)).collect();
     json!({"role": role, "content": content})
 }
 
-fn block(piece: &Piece<'_>, ids: &[String], info: &ModelInfo) -> Value {
+fn block(piece: &TurnPart<'_>, ids: &[String], info: &ModelInfo) -> Value {
     match piece {
-        Piece::Text(text) => text_block(text),
-        Piece::Stray(text) => text_block(text),
-        Piece::Image(picture) => picture_block(*picture, info),
-        Piece::Thinking { opaque, .. } if opaque["type"] == "redacted_thinking" => {
+        TurnPart::Text(text) => text_block(text),
+        TurnPart::Stray(text) => text_block(text),
+        TurnPart::Image(picture) => picture_block(*picture, info),
+        TurnPart::Thinking { opaque, .. } if opaque["type"] == "redacted_thinking" => {
             json!({"type": "redacted_thinking", "data": opaque["data"]})
         }
-        Piece::Thinking { text, opaque } => {
+        TurnPart::Thinking { text, opaque } => {
             json!({"type": "thinking", "thinking": text, "signature": opaque["signature"]})
         }
-        Piece::Call(call) => json!({
+        TurnPart::Call(call) => json!({
             "type": "tool_use",
             "id": call_id(call, ids),
             "name": tool_name(call.name),
             "input": arguments(call.input),
         }),
-        Piece::Answer(answer) => result_block(answer, ids, info),
+        TurnPart::Answer(answer) => result_block(answer, ids, info),
     }
 }
 
@@ -223,8 +224,8 @@ fn text_block(text: &str) -> Value {
 }
 
 /// A picture, or words in its place where the model or the API would refuse it.
-fn picture_block(picture: Picture<'_>, info: &ModelInfo) -> Value {
-    let Picture { mime, data } = picture;
+fn picture_block(picture: TurnImage<'_>, info: &ModelInfo) -> Value {
+    let TurnImage { mime, data } = picture;
     if !info.takes_images {
         return text_block("(A picture that this model cannot see.)");
     }
@@ -237,7 +238,7 @@ fn picture_block(picture: Picture<'_>, info: &ModelInfo) -> Value {
     }
 }
 
-fn result_block(answer: &Answer<'_>, ids: &[String], info: &ModelInfo) -> Value {
+fn result_block(answer: &TurnToolResult<'_>, ids: &[String], info: &ModelInfo) -> Value {
     let content: Vec<Value> = match answer.content {
         None => vec![text_block(NEVER_RUN)],
         Some(content) => content
@@ -246,7 +247,7 @@ fn result_block(answer: &Answer<'_>, ids: &[String], info: &ModelInfo) -> Value 
                 ResultContent::Text { text } if text.trim().is_empty() => None,
                 ResultContent::Text { text } => Some(text_block(text)),
                 ResultContent::Image { mime, data } => {
-                    Some(picture_block(Picture { mime, data }, info))
+                    Some(picture_block(TurnImage { mime, data }, info))
                 }
             })
             .collect(),
@@ -263,21 +264,21 @@ fn result_block(answer: &Answer<'_>, ids: &[String], info: &ModelInfo) -> Value 
     Value::Object(block)
 }
 
-fn has_calls(messages: &[Arc<Message>]) -> bool {
+fn has_calls(messages: &[Arc<ModelMessage>]) -> bool {
     let mut blocks = messages.iter().flat_map(|message| &message.blocks);
-    blocks.any(|block| matches!(block, Block::ToolUse { .. }))
+    blocks.any(|block| matches!(block, MessageBlock::ToolUse { .. }))
 }
 
-fn calls<'t, 'a>(turns: &'t [Turn<'a>]) -> impl Iterator<Item = &'t Call<'a>> {
+fn calls<'t, 'a>(turns: &'t [ConversationTurn<'a>]) -> impl Iterator<Item = &'t TurnToolCall<'a>> {
     turns.iter().flat_map(|turn| &turn.pieces).filter_map(|piece| match piece {
-        Piece::Call(call) => Some(call),
+        TurnPart::Call(call) => Some(call),
         _ => None,
     })
 }
 
 /// Ids of all calls, by their number: as they are where the API takes them, and each only once.
 /// A call's id depends on nothing that comes after it, so what was cached stays valid.
-fn call_ids(turns: &[Turn<'_>]) -> Vec<String> {
+fn call_ids(turns: &[ConversationTurn<'_>]) -> Vec<String> {
     let mut taken = BTreeSet::new();
     let mut ids = Vec::new();
     for call in calls(turns) {
@@ -302,7 +303,7 @@ fn is_plain_id(id: &str) -> bool {
         && id.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-".contains(&b))
 }
 
-fn call_id<'i>(call: &Call<'_>, ids: &'i [String]) -> &'i str {
+fn call_id<'i>(call: &TurnToolCall<'_>, ids: &'i [String]) -> &'i str {
     ids.get(call.number).map_or("", String::as_str)
 }
 

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use crate::event::Usage;
-use crate::message::{Block, ToolInput};
-use crate::model::complaint::{broken_off, complaint, nonsense, printable};
-use crate::model::protocol::Decoder;
-use crate::model::tally::Tally;
-use crate::model::{ModelError, ModelErrorKind, ModelEvent, Reply, Stop};
+use crate::event::TokenUsage;
+use crate::message::{MessageBlock, ToolInput};
+use crate::model::protocol::ReplyDecoder;
+use crate::model::provider_error::{broken_off, complaint, nonsense, printable};
+use crate::model::reply_limiter::ReplyLimiter;
+use crate::model::{ModelError, ModelErrorKind, ModelEvent, ModelReply, ModelStopReason};
 
 /// Longest time that a provider may ask to wait; more is nonsense.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(24 * 60 * 60);
@@ -17,8 +17,8 @@ const RETRY_AFTER_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 /// Reads one answer.
 #[derive(Default)]
 pub(super) struct GeminiDecoder {
-    parts: Vec<Part>,
-    tally: Tally,
+    parts: Vec<GeminiReplyPart>,
+    tally: ReplyLimiter,
     calls: usize,
     /// As the provider calls it; signatures are of use to the same model only.
     model: Option<String>,
@@ -27,12 +27,12 @@ pub(super) struct GeminiDecoder {
     answer_tokens: u64,
     thought_tokens: u64,
     cached_tokens: u64,
-    stop: Option<Stop>,
+    stop: Option<ModelStopReason>,
     done: bool,
 }
 
 /// One part of the answer, as far as it is known.
-enum Part {
+enum GeminiReplyPart {
     Text(String),
     /// What signs the text before it. It stays a part of its own: texts are put together here, and
     /// a text that is signed must not be put together with one that is not.
@@ -50,7 +50,7 @@ enum Part {
     },
 }
 
-impl Decoder for GeminiDecoder {
+impl ReplyDecoder for GeminiDecoder {
     fn event(&mut self, _name: &str, data: &str) -> Result<Vec<ModelEvent>, ModelError> {
         if self.done || data.trim().is_empty() {
             return Ok(Vec::new());
@@ -73,15 +73,19 @@ impl Decoder for GeminiDecoder {
         self.done
     }
 
-    fn finish(&mut self) -> Result<Reply, ModelError> {
+    fn finish(&mut self) -> Result<ModelReply, ModelError> {
         let stop = self.stop.take().ok_or_else(broken_off)?;
         let model = self.model.take();
-        let blocks: Vec<Block> = std::mem::take(&mut self.parts)
+        let blocks: Vec<MessageBlock> = std::mem::take(&mut self.parts)
             .into_iter()
             .map(|part| part.into_block(model.as_deref()))
             .collect();
-        let stop = if self.calls > 0 && stop == Stop::End { Stop::ToolUse } else { stop };
-        Ok(Reply { blocks, stop, usage: self.usage() })
+        let stop = if self.calls > 0 && stop == ModelStopReason::End {
+            ModelStopReason::ToolUse
+        } else {
+            stop
+        };
+        Ok(ModelReply { blocks, stop, usage: self.usage() })
     }
 }
 
@@ -123,25 +127,27 @@ impl GeminiDecoder {
         }
         if part["thought"] == true {
             match self.parts.last_mut() {
-                Some(Part::Thought { text: before, signature: sign }) if sign.is_empty() => {
+                Some(GeminiReplyPart::Thought { text: before, signature: sign })
+                    if sign.is_empty() =>
+                {
                     before.push_str(text);
                     sign.push_str(signature);
                 }
                 _ => {
                     let (text, signature) = (text.to_owned(), signature.to_owned());
-                    self.push(Part::Thought { text, signature })?;
+                    self.push(GeminiReplyPart::Thought { text, signature })?;
                 }
             }
             return Ok((!text.is_empty()).then(|| ModelEvent::Thought(text.to_owned())));
         }
         if !text.is_empty() {
             match self.parts.last_mut() {
-                Some(Part::Text(before)) => before.push_str(text),
-                _ => self.push(Part::Text(text.to_owned()))?,
+                Some(GeminiReplyPart::Text(before)) => before.push_str(text),
+                _ => self.push(GeminiReplyPart::Text(text.to_owned()))?,
             }
         }
         if !signature.is_empty() {
-            self.push(Part::TextSignature(signature.to_owned()))?;
+            self.push(GeminiReplyPart::TextSignature(signature.to_owned()))?;
         }
         Ok((!text.is_empty()).then(|| ModelEvent::Text(text.to_owned())))
     }
@@ -161,11 +167,11 @@ impl GeminiDecoder {
         let event = ModelEvent::ToolUse { id: id.clone(), name: name.clone() };
         let signature = signature.to_owned();
         let is_given_id = given.is_some();
-        self.push(Part::Call { id, is_given_id, name, input, signature })?;
+        self.push(GeminiReplyPart::Call { id, is_given_id, name, input, signature })?;
         Ok(event)
     }
 
-    fn push(&mut self, part: Part) -> Result<(), ModelError> {
+    fn push(&mut self, part: GeminiReplyPart) -> Result<(), ModelError> {
         self.tally.part()?;
         self.parts.push(part);
         Ok(())
@@ -185,8 +191,8 @@ impl GeminiDecoder {
     }
 
     /// The prompt's tokens include the cached ones; the answer's do not include the thoughts.
-    fn usage(&self) -> Usage {
-        Usage {
+    fn usage(&self) -> TokenUsage {
+        TokenUsage {
             input_tokens: self.prompt_tokens.saturating_add(self.tool_prompt_tokens),
             output_tokens: self.answer_tokens.saturating_add(self.thought_tokens),
             cache_read_tokens: self.cached_tokens,
@@ -196,17 +202,17 @@ impl GeminiDecoder {
     }
 }
 
-impl Part {
-    fn into_block(self, model: Option<&str>) -> Block {
+impl GeminiReplyPart {
+    fn into_block(self, model: Option<&str>) -> MessageBlock {
         match self {
-            Self::Text(text) => Block::Text { text },
+            Self::Text(text) => MessageBlock::Text { text },
             Self::TextSignature(signature) => {
                 let mut opaque = signed(&signature, model);
                 opaque.insert("part".into(), json!("text"));
-                Block::Thinking { text: String::new(), opaque: Value::Object(opaque) }
+                MessageBlock::Thinking { text: String::new(), opaque: Value::Object(opaque) }
             }
             Self::Thought { text, signature } => {
-                Block::Thinking { text, opaque: or_null(signed(&signature, model)) }
+                MessageBlock::Thinking { text, opaque: or_null(signed(&signature, model)) }
             }
             Self::Call { id, is_given_id, name, input, signature } => {
                 let mut opaque = signed(&signature, model);
@@ -214,7 +220,7 @@ impl Part {
                     opaque.insert("id".into(), json!(id));
                 }
                 let input = ToolInput::from(input);
-                Block::ToolUse { id, name, input, opaque: or_null(opaque) }
+                MessageBlock::ToolUse { id, name, input, opaque: or_null(opaque) }
             }
         }
     }
@@ -236,24 +242,24 @@ fn or_null(fields: Map<String, Value>) -> Value {
 }
 
 /// Why the question itself was declined, if it was.
-fn blocked(feedback: &Value) -> Option<Stop> {
+fn blocked(feedback: &Value) -> Option<ModelStopReason> {
     let reason = feedback["blockReason"].as_str()?;
     if reason == "BLOCK_REASON_UNSPECIFIED" {
         return None;
     }
     let said = feedback["blockReasonMessage"].as_str();
-    Some(Stop::Refusal(declined("the provider declined the prompt", reason, said)))
+    Some(ModelStopReason::Refusal(declined("the provider declined the prompt", reason, said)))
 }
 
-fn stop(reason: &str, said: Option<&str>) -> Result<Stop, ModelError> {
+fn stop(reason: &str, said: Option<&str>) -> Result<ModelStopReason, ModelError> {
     let failed = |kind, what: &str| {
         let said = said.unwrap_or_default();
         let colon = if said.is_empty() { "" } else { ": " };
         Err(complaint(kind, &format!("{what} ({reason}){colon}{said}")))
     };
     match reason {
-        "STOP" => Ok(Stop::End),
-        "MAX_TOKENS" => Ok(Stop::MaxTokens),
+        "STOP" => Ok(ModelStopReason::End),
+        "MAX_TOKENS" => Ok(ModelStopReason::MaxTokens),
         "SAFETY"
         | "RECITATION"
         | "BLOCKLIST"
@@ -263,7 +269,7 @@ fn stop(reason: &str, said: Option<&str>) -> Result<Stop, ModelError> {
         | "IMAGE_SAFETY"
         | "IMAGE_PROHIBITED_CONTENT"
         | "IMAGE_RECITATION" => {
-            Ok(Stop::Refusal(declined("the provider stopped the answer", reason, said)))
+            Ok(ModelStopReason::Refusal(declined("the provider stopped the answer", reason, said)))
         }
         // The model wrote a call that its provider could not read, and the provider keeps it for
         // itself: there is nothing to answer, and nothing was run. It writes something else the

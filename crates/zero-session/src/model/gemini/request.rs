@@ -4,12 +4,13 @@ use serde_json::{Map, Value, json};
 
 use super::MAKER;
 use crate::event::ResultContent;
-use crate::message::Role;
-use crate::model::dialogue::{
-    Answer, Call, NEVER_RUN, Picture, Piece, Turn, arguments, tool_name, turns,
+use crate::message::MessageRole;
+use crate::model::conversation::{
+    ConversationTurn, NEVER_RUN, TurnImage, TurnPart, TurnToolCall, TurnToolResult, arguments,
+    tool_name, turns,
 };
-use crate::model::model_name::{ModelName, may_be_same};
-use crate::model::{ModelInfo, ModelRequest, Thinking, ToolDefinition};
+use crate::model::model_name::{ParsedModelName, may_be_same};
+use crate::model::{ModelInfo, ModelRequest, ModelToolDefinition, ThinkingEffort};
 
 /// What the API takes in place of a signature for calls that another model made.
 const NO_SIGNATURE: &str = "skip_thought_signature_validator";
@@ -38,7 +39,7 @@ pub(super) fn body(info: &ModelInfo, request: &ModelRequest) -> Value {
 }
 
 /// The tools.
-pub(super) fn tools(tools: &[ToolDefinition]) -> Option<Value> {
+pub(super) fn tools(tools: &[ModelToolDefinition]) -> Option<Value> {
     let declarations: Vec<Value> = tools.iter().map(declaration).collect();
     (!declarations.is_empty()).then(|| json!([{"functionDeclarations": declarations}]))
 }
@@ -48,7 +49,7 @@ pub(super) fn tools(tools: &[ToolDefinition]) -> Option<Value> {
 /// of what tools from elsewhere bring (`$ref`, `const`, `additionalProperties`), so their schemas
 /// would have to be cut down, and the model would be told less. Only the name of the dialect is
 /// left out; it says nothing to the model.
-fn declaration(tool: &ToolDefinition) -> Value {
+fn declaration(tool: &ModelToolDefinition) -> Value {
     let mut schema = tool.input_schema.clone();
     if let Some(schema) = schema.as_object_mut() {
         schema.shift_remove("$schema");
@@ -61,34 +62,36 @@ fn declaration(tool: &ToolDefinition) -> Value {
 }
 
 /// How much to think. Nothing for models that do not think and refuse to be told about it.
-fn thinking(info: &ModelInfo, level: Thinking) -> Option<Value> {
-    let name = ModelName::read(&info.id, MAKER)?;
-    let shows_thoughts = level != Thinking::Off;
+fn thinking(info: &ModelInfo, level: ThinkingEffort) -> Option<Value> {
+    let name = ParsedModelName::read(&info.id, MAKER)?;
+    let shows_thoughts = level != ThinkingEffort::Off;
     match name.version {
         Some(version) if version < (2, 5) => None,
         Some(version) if version < SIGNING => {
             // The large one cannot stop thinking; this is its least.
             let least = if name.kind.as_deref() == Some("pro") { 128 } else { 0 };
             let budget = match level {
-                Thinking::Default => return Some(json!({"includeThoughts": true})),
-                Thinking::Off => least,
-                Thinking::Low => 2_048,
-                Thinking::Medium => 8_192,
-                Thinking::High => 24_576,
+                ThinkingEffort::Default => return Some(json!({"includeThoughts": true})),
+                ThinkingEffort::Off => least,
+                ThinkingEffort::Low => 2_048,
+                ThinkingEffort::Medium => 8_192,
+                ThinkingEffort::High => 24_576,
             };
             Some(json!({"includeThoughts": shows_thoughts, "thinkingBudget": budget}))
         }
         Some(version) => {
             let level = match level {
-                Thinking::Default => return Some(json!({"includeThoughts": true})),
+                ThinkingEffort::Default => return Some(json!({"includeThoughts": true})),
                 // None of them stops thinking, and this is the least that all of them take.
-                Thinking::Off | Thinking::Low => "LOW",
+                ThinkingEffort::Off | ThinkingEffort::Low => "LOW",
                 // The first of the large ones knew only the ends; its own choice is between them.
-                Thinking::Medium if version == SIGNING && name.kind.as_deref() == Some("pro") => {
+                ThinkingEffort::Medium
+                    if version == SIGNING && name.kind.as_deref() == Some("pro") =>
+                {
                     return Some(json!({"includeThoughts": true}));
                 }
-                Thinking::Medium => "MEDIUM",
-                Thinking::High => "HIGH",
+                ThinkingEffort::Medium => "MEDIUM",
+                ThinkingEffort::High => "HIGH",
             };
             Some(json!({"includeThoughts": shows_thoughts, "thinkingLevel": level}))
         }
@@ -106,18 +109,18 @@ fn signature<'a>(opaque: &'a Value, info: &ModelInfo) -> Option<&'a str> {
 
 /// Whether the model is of the newer kind, as far as its name says.
 fn is_signing(info: &ModelInfo) -> bool {
-    ModelName::read(&info.id, MAKER)
+    ParsedModelName::read(&info.id, MAKER)
         .is_some_and(|name| name.version.is_none_or(|version| version >= SIGNING))
 }
 
-fn content(turn: &Turn<'_>, info: &ModelInfo) -> Value {
+fn content(turn: &ConversationTurn<'_>, info: &ModelInfo) -> Value {
     let role = match turn.role {
-        Role::User => "user",
-        Role::Assistant => "model",
+        MessageRole::User => "user",
+        MessageRole::Assistant => "model",
     };
     let mut pictures = Vec::new();
     let answers = turn.pieces.iter().filter_map(|piece| match piece {
-        Piece::Answer(answer) => Some(answer_part(answer, info, &mut pictures)),
+        TurnPart::Answer(answer) => Some(answer_part(answer, info, &mut pictures)),
         _ => None,
     });
     // All answers come first, then the pictures that cannot be in them, then the rest.
@@ -125,12 +128,12 @@ fn content(turn: &Turn<'_>, info: &ModelInfo) -> Value {
     parts.append(&mut pictures);
     let mut calls = 0;
     parts.extend(turn.pieces.iter().filter_map(|piece| match piece {
-        Piece::Answer(_) => None,
-        Piece::Text(text) => Some(json!({"text": text})),
-        Piece::Stray(text) => Some(json!({"text": text})),
-        Piece::Image(picture) => Some(picture_part(*picture, info)),
-        Piece::Thinking { text, opaque } => Some(thought_part(text, opaque, info)),
-        Piece::Call(call) => {
+        TurnPart::Answer(_) => None,
+        TurnPart::Text(text) => Some(json!({"text": text})),
+        TurnPart::Stray(text) => Some(json!({"text": text})),
+        TurnPart::Image(picture) => Some(picture_part(*picture, info)),
+        TurnPart::Thinking { text, opaque } => Some(thought_part(text, opaque, info)),
+        TurnPart::Call(call) => {
             calls += 1;
             Some(call_part(call, info, calls == 1))
         }
@@ -152,7 +155,7 @@ fn thought_part(text: &str, opaque: &Value, info: &ModelInfo) -> Value {
 }
 
 /// A call. The newer models want the first call of a turn signed, and sign no other.
-fn call_part(call: &Call<'_>, info: &ModelInfo, is_first: bool) -> Value {
+fn call_part(call: &TurnToolCall<'_>, info: &ModelInfo, is_first: bool) -> Value {
     let mut function = Map::new();
     if let Some(id) = given_id(call) {
         function.insert("id".into(), json!(id));
@@ -171,12 +174,12 @@ fn call_part(call: &Call<'_>, info: &ModelInfo, is_first: bool) -> Value {
 
 /// The id that the API gave the call, if it did. Without one, calls and answers are told by their
 /// names and their order.
-fn given_id<'a>(call: &Call<'a>) -> Option<&'a str> {
+fn given_id<'a>(call: &TurnToolCall<'a>) -> Option<&'a str> {
     call.opaque["id"].as_str()
 }
 
 /// What became of a call. Pictures that cannot be in it go to `pictures`.
-fn answer_part(answer: &Answer<'_>, info: &ModelInfo, pictures: &mut Vec<Value>) -> Value {
+fn answer_part(answer: &TurnToolResult<'_>, info: &ModelInfo, pictures: &mut Vec<Value>) -> Value {
     let name = tool_name(answer.call.name);
     let mut words = Vec::new();
     let mut inside = Vec::new();
@@ -184,7 +187,7 @@ fn answer_part(answer: &Answer<'_>, info: &ModelInfo, pictures: &mut Vec<Value>)
         match content {
             ResultContent::Text { text } => words.push(text.clone()),
             ResultContent::Image { mime, data } => {
-                let part = picture_part(Picture { mime, data }, info);
+                let part = picture_part(TurnImage { mime, data }, info);
                 match part["text"].as_str() {
                     Some(text) => words.push(text.to_owned()),
                     None if is_signing(info) => inside.push(part),
@@ -213,8 +216,8 @@ fn answer_part(answer: &Answer<'_>, info: &ModelInfo, pictures: &mut Vec<Value>)
 }
 
 /// A picture, or words in its place where the model or the API would refuse it.
-fn picture_part(picture: Picture<'_>, info: &ModelInfo) -> Value {
-    let Picture { mime, data } = picture;
+fn picture_part(picture: TurnImage<'_>, info: &ModelInfo) -> Value {
+    let TurnImage { mime, data } = picture;
     if !info.takes_images {
         return json!({"text": "(A picture that this model cannot see.)"});
     }

@@ -1,6 +1,6 @@
 //! Reads an answer of chat completions, in all the ways in which it is written.
 
-mod words;
+mod text_chunk;
 
 use std::collections::BTreeMap;
 use std::mem;
@@ -8,12 +8,12 @@ use std::mem;
 use serde_json::{Value, json};
 
 use super::{OPAQUE, THOUGHT_FIELDS};
-use crate::event::Usage;
-use crate::message::{Block, ToolInput};
-use crate::model::failure;
+use crate::event::TokenUsage;
+use crate::message::{MessageBlock, ToolInput};
+use crate::model::attempt_failure;
 use crate::model::openai::{ARGUMENT_BYTES_MAX, CALLS_MAX, broken, nonsense, read, tokens};
-use crate::model::protocol::Decoder;
-use crate::model::{ModelError, ModelErrorKind, ModelEvent, Reply, Stop};
+use crate::model::protocol::ReplyDecoder;
+use crate::model::{ModelError, ModelErrorKind, ModelEvent, ModelReply, ModelStopReason};
 
 /// Pieces of OpenRouter's own kind of thoughts.
 const DETAILS_MAX: usize = 1024;
@@ -21,25 +21,25 @@ const DETAILS_MAX: usize = 1024;
 /// Reads one answer.
 #[derive(Default)]
 pub(super) struct ChatDecoder {
-    parts: Vec<Part>,
-    calls: Vec<Call>,
+    parts: Vec<ChatReplyPart>,
+    calls: Vec<PartialToolCall>,
     /// Which call a number of the provider's means. It is a name, never a place.
     by_index: BTreeMap<u64, usize>,
     argument_bytes: usize,
     details: Vec<Value>,
     refusal: String,
     finish_reason: Option<String>,
-    usage: Usage,
+    usage: TokenUsage,
     is_done: bool,
 }
 
 /// What was said, in order. Calls come last; nobody writes them before words.
-enum Part {
+enum ChatReplyPart {
     Text(String),
     Thought { text: String, field: &'static str },
 }
 
-struct Call {
+struct PartialToolCall {
     id: String,
     name: String,
     arguments: String,
@@ -47,7 +47,7 @@ struct Call {
     was_announced: bool,
 }
 
-impl Decoder for ChatDecoder {
+impl ReplyDecoder for ChatDecoder {
     fn event(&mut self, _: &str, data: &str) -> Result<Vec<ModelEvent>, ModelError> {
         let data = data.trim();
         if data == "[DONE]" {
@@ -57,7 +57,7 @@ impl Decoder for ChatDecoder {
         if data.is_empty() {
             return Ok(Vec::new());
         }
-        if let Some(words) = words::read(data) {
+        if let Some(words) = text_chunk::read(data) {
             let mut events = Vec::new();
             if !words.is_empty() {
                 self.push_text(&words, &mut events);
@@ -71,28 +71,28 @@ impl Decoder for ChatDecoder {
         self.is_done
     }
 
-    fn finish(&mut self) -> Result<Reply, ModelError> {
+    fn finish(&mut self) -> Result<ModelReply, ModelError> {
         let stop = self.stop()?;
         let mut details = Some(mem::take(&mut self.details)).filter(|details| !details.is_empty());
         let mut blocks = Vec::new();
         for part in mem::take(&mut self.parts) {
             blocks.push(match part {
-                Part::Text(text) => Block::Text { text },
-                Part::Thought { text, field } => {
+                ChatReplyPart::Text(text) => MessageBlock::Text { text },
+                ChatReplyPart::Thought { text, field } => {
                     let mut opaque = json!({ "field": field });
                     if let Some(details) = details.take() {
                         opaque = json!({ "details": details });
                     }
-                    Block::Thinking { text, opaque: json!({ OPAQUE: opaque }) }
+                    MessageBlock::Thinking { text, opaque: json!({ OPAQUE: opaque }) }
                 }
             });
         }
         if let Some(details) = details {
             let opaque = json!({ OPAQUE: { "details": details } });
-            blocks.insert(0, Block::Thinking { text: String::new(), opaque });
+            blocks.insert(0, MessageBlock::Thinking { text: String::new(), opaque });
         }
-        blocks.extend(mem::take(&mut self.calls).into_iter().map(Call::into_block));
-        Ok(Reply { blocks, stop, usage: self.usage })
+        blocks.extend(mem::take(&mut self.calls).into_iter().map(PartialToolCall::into_block));
+        Ok(ModelReply { blocks, stop, usage: self.usage })
     }
 }
 
@@ -105,7 +105,7 @@ impl ChatDecoder {
         // The last chunk of all, with the usage, has no choice; nobody asks for more than one.
         let Some(choice) = chunk.pointer("/choices/0") else { return Ok(events) };
         if let Some(error) = choice.get("error").filter(|error| error.is_object()) {
-            return Err(failure::of_object(error, None).error);
+            return Err(attempt_failure::of_object(error, None).error);
         }
         // A server that does not stream says everything in `message`.
         if let Some(delta) = choice.get("delta").or_else(|| choice.get("message")) {
@@ -129,7 +129,7 @@ impl ChatDecoder {
         Ok(events)
     }
 
-    fn stop(&mut self) -> Result<Stop, ModelError> {
+    fn stop(&mut self) -> Result<ModelStopReason, ModelError> {
         let Some(reason) = self.finish_reason.take() else {
             // Some servers say nothing but that they are done.
             return match self.is_done && !(self.parts.is_empty() && self.calls.is_empty()) {
@@ -138,10 +138,10 @@ impl ChatDecoder {
             };
         };
         match reason.as_str() {
-            "length" | "model_length" | "max_tokens" => Ok(Stop::MaxTokens),
+            "length" | "model_length" | "max_tokens" => Ok(ModelStopReason::MaxTokens),
             "content_filter" | "safety" => {
                 let words = mem::take(&mut self.refusal);
-                Ok(Stop::Refusal(match words.is_empty() {
+                Ok(ModelStopReason::Refusal(match words.is_empty() {
                     true => "the provider's content filter stopped the answer".to_owned(),
                     false => words,
                 }))
@@ -155,11 +155,11 @@ impl ChatDecoder {
     }
 
     /// Some say `stop` where they mean `tool_calls`, and the other way round.
-    fn ordinary_stop(&mut self) -> Stop {
+    fn ordinary_stop(&mut self) -> ModelStopReason {
         match (self.calls.is_empty(), self.refusal.is_empty()) {
-            (false, _) => Stop::ToolUse,
-            (true, false) => Stop::Refusal(mem::take(&mut self.refusal)),
-            (true, true) => Stop::End,
+            (false, _) => ModelStopReason::ToolUse,
+            (true, false) => ModelStopReason::Refusal(mem::take(&mut self.refusal)),
+            (true, true) => ModelStopReason::End,
         }
     }
 
@@ -178,8 +178,8 @@ impl ChatDecoder {
 
     fn push_thought(&mut self, field: &'static str, more: &str, events: &mut Vec<ModelEvent>) {
         match self.parts.last_mut() {
-            Some(Part::Thought { text, .. }) => text.push_str(more),
-            _ => self.parts.push(Part::Thought { text: more.to_owned(), field }),
+            Some(ChatReplyPart::Thought { text, .. }) => text.push_str(more),
+            _ => self.parts.push(ChatReplyPart::Thought { text: more.to_owned(), field }),
         }
         events.push(ModelEvent::Thought(more.to_owned()));
     }
@@ -207,8 +207,8 @@ impl ChatDecoder {
 
     fn push_text(&mut self, more: &str, events: &mut Vec<ModelEvent>) {
         match self.parts.last_mut() {
-            Some(Part::Text(text)) => text.push_str(more),
-            _ => self.parts.push(Part::Text(more.to_owned())),
+            Some(ChatReplyPart::Text(text)) => text.push_str(more),
+            _ => self.parts.push(ChatReplyPart::Text(more.to_owned())),
         }
         events.push(ModelEvent::Text(more.to_owned()));
     }
@@ -299,7 +299,7 @@ impl ChatDecoder {
         if place >= CALLS_MAX {
             return Err(nonsense(&format!("more than {CALLS_MAX} tool calls at once")));
         }
-        self.calls.push(Call {
+        self.calls.push(PartialToolCall {
             id: String::new(),
             name: String::new(),
             arguments: String::new(),
@@ -313,13 +313,13 @@ impl ChatDecoder {
     }
 }
 
-impl Call {
-    fn into_block(self) -> Block {
+impl PartialToolCall {
+    fn into_block(self) -> MessageBlock {
         let opaque = match self.extra_content {
             Value::Null => Value::Null,
             extra => json!({ OPAQUE: { "extra_content": extra } }),
         };
-        Block::ToolUse {
+        MessageBlock::ToolUse {
             id: if self.id.is_empty() { new_id() } else { self.id },
             // No tool has that name either, so the model is told.
             name: if self.name.is_empty() { "unnamed".to_owned() } else { self.name },
@@ -333,9 +333,9 @@ fn new_id() -> String {
     format!("call_{:016x}", fastrand::u64(..))
 }
 
-fn usage_of(usage: &Value) -> Usage {
+fn usage_of(usage: &Value) -> TokenUsage {
     let cached = tokens(usage, "/prompt_tokens_details/cached_tokens");
-    Usage {
+    TokenUsage {
         input_tokens: tokens(usage, "/prompt_tokens"),
         output_tokens: tokens(usage, "/completion_tokens"),
         // DeepSeek has a name of its own for it.

@@ -3,14 +3,15 @@
 use serde_json::{Value, json};
 use url::Url;
 
-use super::OpenAiChat;
+use super::OpenAiChatProtocol;
 use crate::event::ResultContent;
-use crate::message::{Block, Message, Role, ToolInput, shared};
-use crate::model::catalogue::Key;
-use crate::model::http::whole_body;
-use crate::model::protocol::Protocol;
+use crate::message::{MessageBlock, MessageRole, ModelMessage, ToolInput, shared};
+use crate::model::catalog::ApiKey;
+use crate::model::http_model::whole_body;
+use crate::model::protocol::ModelProtocol;
 use crate::model::{
-    ModelError, ModelEvent, ModelInfo, ModelRequest, Reply, Stop, Thinking, ToolDefinition,
+    ModelError, ModelEvent, ModelInfo, ModelReply, ModelRequest, ModelStopReason,
+    ModelToolDefinition, ThinkingEffort,
 };
 
 fn info(id: &str, family: &str) -> ModelInfo {
@@ -25,21 +26,21 @@ fn info(id: &str, family: &str) -> ModelInfo {
     }
 }
 
-fn at(base: &str) -> OpenAiChat {
-    OpenAiChat::at(Some(&Url::parse(base).unwrap()))
+fn at(base: &str) -> OpenAiChatProtocol {
+    OpenAiChatProtocol::at(Some(&Url::parse(base).unwrap()))
 }
 
 fn asked(request: &ModelRequest) -> Value {
     whole_body(&at("http://localhost/v1"), &info("qwen3", "qwen"), request)
 }
 
-fn call(id: &str, input: Value) -> Block {
+fn call(id: &str, input: Value) -> MessageBlock {
     let input = ToolInput::from(input);
-    Block::ToolUse { id: id.to_owned(), name: "Read".to_owned(), input, opaque: Value::Null }
+    MessageBlock::ToolUse { id: id.to_owned(), name: "Read".to_owned(), input, opaque: Value::Null }
 }
 
-fn result(id: &str, content: Vec<ResultContent>, is_error: bool) -> Block {
-    Block::ToolResult { id: id.to_owned(), name: "Read".to_owned(), content, is_error }
+fn result(id: &str, content: Vec<ResultContent>, is_error: bool) -> MessageBlock {
+    MessageBlock::ToolResult { id: id.to_owned(), name: "Read".to_owned(), content, is_error }
 }
 
 #[test]
@@ -49,33 +50,33 @@ fn a_conversation_is_sent_as_everybody_reads_it() {
     let request = ModelRequest {
         system: "You help.".into(),
         messages: shared(vec![
-            Message::user("look"),
-            Message::assistant(vec![
-                Block::Thinking {
+            ModelMessage::user("look"),
+            ModelMessage::assistant(vec![
+                MessageBlock::Thinking {
                     text: "hm".into(),
                     opaque: json!({"openai_chat": {"field": "reasoning"}}),
                 },
-                Block::text("I look"),
+                MessageBlock::text("I look"),
                 call("1", json!({"path": "a"})),
                 call("2", json!({})),
             ]),
-            Message {
-                role: Role::User,
+            ModelMessage {
+                role: MessageRole::User,
                 blocks: vec![
                     result("1", vec![text, image], false),
                     result("2", vec![ResultContent::Text { text: "no".into() }], true),
-                    Block::text("and then?"),
+                    MessageBlock::text("and then?"),
                 ],
             },
         ]),
-        tools: [ToolDefinition {
+        tools: [ModelToolDefinition {
             name: "Read".into(),
             description: "Reads".into(),
             input_schema: json!({"type": "object"}),
         }]
         .into(),
         output_tokens_max: Some(500),
-        thinking: Thinking::High,
+        thinking: ThinkingEffort::High,
     };
     assert_eq!(
         asked(&request),
@@ -106,20 +107,20 @@ fn a_conversation_is_sent_as_everybody_reads_it() {
 
 #[test]
 fn thoughts_of_earlier_turns_and_empty_messages_are_not_sent() {
-    let thought = |text: &str| Block::Thinking {
+    let thought = |text: &str| MessageBlock::Thinking {
         text: text.to_owned(),
         opaque: json!({"openai_chat": {"field": "reasoning_content"}}),
     };
-    let foreign = Block::Thinking { text: "x".into(), opaque: json!({"signature": "abc"}) };
+    let foreign = MessageBlock::Thinking { text: "x".into(), opaque: json!({"signature": "abc"}) };
     let request = ModelRequest {
         messages: shared(vec![
-            Message::user("one"),
-            Message::assistant(vec![thought("old"), call("1", json!({}))]),
-            Message { role: Role::User, blocks: vec![result("1", vec![], false)] },
-            Message::assistant(vec![thought("nothing more")]),
-            Message::user("two"),
-            Message::assistant(vec![foreign, thought("new"), call("2", json!({}))]),
-            Message { role: Role::User, blocks: vec![result("2", vec![], false)] },
+            ModelMessage::user("one"),
+            ModelMessage::assistant(vec![thought("old"), call("1", json!({}))]),
+            ModelMessage { role: MessageRole::User, blocks: vec![result("1", vec![], false)] },
+            ModelMessage::assistant(vec![thought("nothing more")]),
+            ModelMessage::user("two"),
+            ModelMessage::assistant(vec![foreign, thought("new"), call("2", json!({}))]),
+            ModelMessage { role: MessageRole::User, blocks: vec![result("2", vec![], false)] },
         ]),
         ..ModelRequest::default()
     };
@@ -137,8 +138,9 @@ fn thoughts_of_earlier_turns_and_empty_messages_are_not_sent() {
 fn unreadable_arguments_go_back_as_json() {
     let input = ToolInput::parse("{\"a\": ");
     assert!(matches!(input, ToolInput::Unreadable { .. }));
-    let block = Block::ToolUse { id: "1".into(), name: "Read".into(), input, opaque: Value::Null };
-    let messages = shared(vec![Message::user("x"), Message::assistant(vec![block])]);
+    let block =
+        MessageBlock::ToolUse { id: "1".into(), name: "Read".into(), input, opaque: Value::Null };
+    let messages = shared(vec![ModelMessage::user("x"), ModelMessage::assistant(vec![block])]);
     let body = asked(&ModelRequest { messages, ..ModelRequest::default() });
     let arguments = body["messages"][1]["tool_calls"][0]["function"]["arguments"].as_str().unwrap();
     assert_eq!(arguments, r#"{"unreadable_arguments":"{\"a\": "}"#);
@@ -147,7 +149,7 @@ fn unreadable_arguments_go_back_as_json() {
 #[test]
 fn each_server_gets_the_fields_it_knows() {
     #[track_caller]
-    fn check(base: &str, id: &str, thinking: Thinking, expected: &str) {
+    fn check(base: &str, id: &str, thinking: ThinkingEffort, expected: &str) {
         let request =
             ModelRequest { output_tokens_max: Some(7), thinking, ..ModelRequest::default() };
         let body = whole_body(&at(base), &info(id, "any"), &request);
@@ -156,17 +158,27 @@ fn each_server_gets_the_fields_it_knows() {
         assert_eq!(found.collect::<Vec<_>>().join(" "), expected, "{base} {id}");
     }
     let (openai, other) = ("https://api.openai.com/v1", "https://openrouter.ai/api/v1");
-    check(openai, "gpt-4o", Thinking::High, "max_completion_tokens=7");
-    check(openai, "gpt-5", Thinking::High, "max_completion_tokens=7 reasoning_effort=\"high\"");
-    check(openai, "gpt-5", Thinking::Default, "max_completion_tokens=7");
-    check("https://x.openai.azure.com/v1", "mine", Thinking::Low, "max_completion_tokens=7");
-    check(other, "openai/o3", Thinking::Off, "max_completion_tokens=7 reasoning_effort=\"low\"");
-    check(other, "qwen/qwen3-coder", Thinking::High, "max_tokens=7");
+    check(openai, "gpt-4o", ThinkingEffort::High, "max_completion_tokens=7");
+    check(
+        openai,
+        "gpt-5",
+        ThinkingEffort::High,
+        "max_completion_tokens=7 reasoning_effort=\"high\"",
+    );
+    check(openai, "gpt-5", ThinkingEffort::Default, "max_completion_tokens=7");
+    check("https://x.openai.azure.com/v1", "mine", ThinkingEffort::Low, "max_completion_tokens=7");
+    check(
+        other,
+        "openai/o3",
+        ThinkingEffort::Off,
+        "max_completion_tokens=7 reasoning_effort=\"low\"",
+    );
+    check(other, "qwen/qwen3-coder", ThinkingEffort::High, "max_tokens=7");
 }
 
 #[test]
 fn the_key_goes_where_the_server_looks_for_it() {
-    let key = Key::new("k");
+    let key = ApiKey::new("k");
     let headers = |base: &str| at(base).headers(Some(&key));
     assert_eq!(headers("https://api.openai.com/v1"), [("authorization", "Bearer k".to_owned())]);
     assert_eq!(headers("https://x.openai.azure.com"), [("api-key", "k".to_owned())]);
@@ -176,12 +188,15 @@ fn the_key_goes_where_the_server_looks_for_it() {
 #[test]
 fn mistral_gets_ids_as_it_wants_them() {
     let messages = vec![
-        Message::user("x"),
-        Message::assistant(vec![
+        ModelMessage::user("x"),
+        ModelMessage::assistant(vec![
             call("call_0123456789abcdef", json!({})),
             call("abcDEF123", json!({})),
         ]),
-        Message { role: Role::User, blocks: vec![result("call_0123456789abcdef", vec![], false)] },
+        ModelMessage {
+            role: MessageRole::User,
+            blocks: vec![result("call_0123456789abcdef", vec![], false)],
+        },
     ];
     let request = ModelRequest { messages: shared(messages), ..ModelRequest::default() };
     let mistral = at("https://api.mistral.ai/v1");
@@ -193,7 +208,7 @@ fn mistral_gets_ids_as_it_wants_them() {
 }
 
 /// Reads an answer; the events that came before its end, and the end.
-fn decode(chunks: &[&str]) -> (Vec<ModelEvent>, Result<Reply, ModelError>) {
+fn decode(chunks: &[&str]) -> (Vec<ModelEvent>, Result<ModelReply, ModelError>) {
     let mut decoder = at("http://localhost").decoder();
     let mut events = Vec::new();
     for chunk in chunks {
@@ -221,12 +236,12 @@ fn short(chunks: &[&str]) -> String {
         Err(error) => lines.push(format!("{}: {}", error.kind.word(), error.message)),
         Ok(reply) => {
             lines.extend(reply.blocks.iter().map(|block| match block {
-                Block::Text { text } => format!("= {text}"),
-                Block::Thinking { text, .. } => format!("= ({text})"),
-                Block::ToolUse { id, name, input: ToolInput::Json(input), .. } => {
+                MessageBlock::Text { text } => format!("= {text}"),
+                MessageBlock::Thinking { text, .. } => format!("= ({text})"),
+                MessageBlock::ToolUse { id, name, input: ToolInput::Json(input), .. } => {
                     format!("= {} {name}{input}", made(id))
                 }
-                Block::ToolUse {
+                MessageBlock::ToolUse {
                     id,
                     name,
                     input: ToolInput::Unreadable { unreadable, .. },
@@ -415,9 +430,10 @@ fn what_a_provider_wants_back_goes_back() {
     ];
     let chunks: Vec<&str> = chunks.iter().map(String::as_str).collect();
     let reply = decode(&chunks).1.unwrap();
-    assert_eq!(reply.stop, Stop::ToolUse);
-    let results = Message { role: Role::User, blocks: vec![result("1", vec![], false)] };
-    let messages = vec![Message::user("x"), Message::assistant(reply.blocks), results];
+    assert_eq!(reply.stop, ModelStopReason::ToolUse);
+    let results =
+        ModelMessage { role: MessageRole::User, blocks: vec![result("1", vec![], false)] };
+    let messages = vec![ModelMessage::user("x"), ModelMessage::assistant(reply.blocks), results];
     let body = asked(&ModelRequest { messages: shared(messages), ..ModelRequest::default() });
     assert_eq!(
         body["messages"][1],

@@ -6,12 +6,12 @@ use std::mem;
 use serde_json::{Value, json};
 
 use super::OPAQUE;
-use crate::event::Usage;
-use crate::message::{Block, ToolInput};
-use crate::model::failure;
+use crate::event::TokenUsage;
+use crate::message::{MessageBlock, ToolInput};
+use crate::model::attempt_failure;
 use crate::model::openai::{ARGUMENT_BYTES_MAX, CALLS_MAX, broken, nonsense, read, tokens};
-use crate::model::protocol::Decoder;
-use crate::model::{ModelError, ModelEvent, Reply, Stop};
+use crate::model::protocol::ReplyDecoder;
+use crate::model::{ModelError, ModelEvent, ModelReply, ModelStopReason};
 
 /// Items of one answer: words, thoughts and calls.
 const ITEMS_MAX: usize = 1024;
@@ -20,17 +20,17 @@ const ITEMS_MAX: usize = 1024;
 #[derive(Default)]
 pub(super) struct ResponsesDecoder {
     /// By the provider's number, which gives their order and nothing else.
-    items: BTreeMap<u64, Item>,
+    items: BTreeMap<u64, OutputItem>,
     calls: usize,
     argument_bytes: usize,
     /// How it ended, once it did.
-    stop: Option<Stop>,
-    usage: Usage,
+    stop: Option<ModelStopReason>,
+    usage: TokenUsage,
 }
 
 #[derive(Default)]
-struct Item {
-    what: What,
+struct OutputItem {
+    what: OutputItemKind,
     /// Words, the thought as it is shown, or arguments.
     text: String,
     refusal: String,
@@ -39,7 +39,7 @@ struct Item {
 }
 
 #[derive(Default)]
-enum What {
+enum OutputItemKind {
     #[default]
     Message,
     Thought {
@@ -54,7 +54,7 @@ enum What {
     Other,
 }
 
-impl Decoder for ResponsesDecoder {
+impl ReplyDecoder for ResponsesDecoder {
     fn event(&mut self, name: &str, data: &str) -> Result<Vec<ModelEvent>, ModelError> {
         let data = data.trim();
         if data.is_empty() || data == "[DONE]" {
@@ -69,13 +69,13 @@ impl Decoder for ResponsesDecoder {
             "response.output_item.added" => self.begin(index, &event["item"], &mut events)?,
             "response.output_item.done" => self.complete(index, &event["item"], &mut events)?,
             "response.output_text.delta" if !delta.is_empty() => {
-                let item = self.item(index, || What::Message)?;
+                let item = self.item(index, || OutputItemKind::Message)?;
                 item.text.push_str(delta);
                 item.was_shown = true;
                 events.push(ModelEvent::Text(delta.to_owned()));
             }
             "response.refusal.delta" => {
-                self.item(index, || What::Message)?.refusal.push_str(delta);
+                self.item(index, || OutputItemKind::Message)?.refusal.push_str(delta);
             }
             "response.reasoning_summary_text.delta" | "response.reasoning_text.delta"
                 if !delta.is_empty() =>
@@ -104,7 +104,7 @@ impl Decoder for ResponsesDecoder {
             "response.completed" | "response.incomplete" | "response.failed" => {
                 self.end(name, &event["response"], &mut events)?;
             }
-            "error" => return Err(failure::of_object(&event, None).error),
+            "error" => return Err(attempt_failure::of_object(&event, None).error),
             // Beginnings and ends of parts, progress, and what is still to be invented.
             _ => {}
         }
@@ -115,31 +115,38 @@ impl Decoder for ResponsesDecoder {
         self.stop.is_some()
     }
 
-    fn finish(&mut self) -> Result<Reply, ModelError> {
+    fn finish(&mut self) -> Result<ModelReply, ModelError> {
         let stop = self.stop.take().ok_or_else(broken)?;
         let mut refusal = String::new();
         let mut has_calls = false;
         let mut blocks = Vec::new();
         for item in mem::take(&mut self.items).into_values() {
             refusal.push_str(&item.refusal);
-            has_calls |= matches!(item.what, What::Call { .. });
+            has_calls |= matches!(item.what, OutputItemKind::Call { .. });
             blocks.extend(item.into_block());
         }
         let stop = match stop {
-            Stop::End if has_calls => Stop::ToolUse,
-            Stop::End if !refusal.is_empty() => Stop::Refusal(refusal),
+            ModelStopReason::End if has_calls => ModelStopReason::ToolUse,
+            ModelStopReason::End if !refusal.is_empty() => ModelStopReason::Refusal(refusal),
             stop => stop,
         };
-        Ok(Reply { blocks, stop, usage: self.usage })
+        Ok(ModelReply { blocks, stop, usage: self.usage })
     }
 }
 
 impl ResponsesDecoder {
-    fn item(&mut self, index: u64, what: fn() -> What) -> Result<&mut Item, ModelError> {
+    fn item(
+        &mut self,
+        index: u64,
+        what: fn() -> OutputItemKind,
+    ) -> Result<&mut OutputItem, ModelError> {
         if self.items.len() >= ITEMS_MAX && !self.items.contains_key(&index) {
             return Err(nonsense(&format!("more than {ITEMS_MAX} items in one answer")));
         }
-        Ok(self.items.entry(index).or_insert_with(|| Item { what: what(), ..Item::default() }))
+        Ok(self
+            .items
+            .entry(index)
+            .or_insert_with(|| OutputItem { what: what(), ..OutputItem::default() }))
     }
 
     fn thought(
@@ -148,7 +155,7 @@ impl ResponsesDecoder {
         delta: &str,
         events: &mut Vec<ModelEvent>,
     ) -> Result<(), ModelError> {
-        let item = self.item(index, || What::Thought { opaque: Value::Null })?;
+        let item = self.item(index, || OutputItemKind::Thought { opaque: Value::Null })?;
         item.text.push_str(delta);
         item.was_shown = true;
         events.push(ModelEvent::Thought(delta.to_owned()));
@@ -161,15 +168,15 @@ impl ResponsesDecoder {
         item: &Value,
         events: &mut Vec<ModelEvent>,
     ) -> Result<(), ModelError> {
-        let what = What::of(item);
-        if let What::Call { id, name } = &what {
+        let what = OutputItemKind::of(item);
+        if let OutputItemKind::Call { id, name } = &what {
             self.calls += 1;
             if self.calls > CALLS_MAX {
                 return Err(nonsense(&format!("more than {CALLS_MAX} tool calls at once")));
             }
             events.push(ModelEvent::ToolUse { id: id.clone(), name: name.clone() });
         }
-        self.item(index, What::default)?.what = what;
+        self.item(index, OutputItemKind::default)?.what = what;
         Ok(())
     }
 
@@ -198,7 +205,7 @@ impl ResponsesDecoder {
             }
             _ => return Ok(()),
         };
-        let item = self.item(index, What::default)?;
+        let item = self.item(index, OutputItemKind::default)?;
         let refusal = joined(&whole["content"], "refusal", "");
         if !refusal.is_empty() {
             item.refusal = refusal;
@@ -206,15 +213,17 @@ impl ResponsesDecoder {
         if !text.is_empty() {
             if !item.was_shown {
                 match item.what {
-                    What::Message => events.push(ModelEvent::Text(text.clone())),
-                    What::Thought { .. } => events.push(ModelEvent::Thought(text.clone())),
-                    What::Call { .. } | What::Other => {}
+                    OutputItemKind::Message => events.push(ModelEvent::Text(text.clone())),
+                    OutputItemKind::Thought { .. } => {
+                        events.push(ModelEvent::Thought(text.clone()))
+                    }
+                    OutputItemKind::Call { .. } | OutputItemKind::Other => {}
                 }
                 item.was_shown = true;
             }
             item.text = text;
         }
-        if let What::Thought { opaque } = &mut item.what
+        if let OutputItemKind::Thought { opaque } = &mut item.what
             && whole["encrypted_content"].is_string()
         {
             *opaque = json!({ OPAQUE: {
@@ -232,7 +241,7 @@ impl ResponsesDecoder {
         events: &mut Vec<ModelEvent>,
     ) -> Result<(), ModelError> {
         if name == "response.failed" {
-            return Err(failure::of_object(response, None).error);
+            return Err(attempt_failure::of_object(response, None).error);
         }
         // A server that does not stream its items says them all at the end.
         if self.items.is_empty() {
@@ -241,19 +250,19 @@ impl ResponsesDecoder {
             }
         }
         let usage = &response["usage"];
-        self.usage = Usage {
+        self.usage = TokenUsage {
             input_tokens: tokens(usage, "/input_tokens"),
             output_tokens: tokens(usage, "/output_tokens"),
             cache_read_tokens: tokens(usage, "/input_tokens_details/cached_tokens"),
-            ..Usage::default()
+            ..TokenUsage::default()
         };
         let reason = response.pointer("/incomplete_details/reason").and_then(Value::as_str);
         self.stop = Some(match (name, reason) {
-            ("response.incomplete", Some("content_filter")) => {
-                Stop::Refusal("the provider's content filter stopped the answer".to_owned())
-            }
-            ("response.incomplete", _) => Stop::MaxTokens,
-            _ => Stop::End,
+            ("response.incomplete", Some("content_filter")) => ModelStopReason::Refusal(
+                "the provider's content filter stopped the answer".to_owned(),
+            ),
+            ("response.incomplete", _) => ModelStopReason::MaxTokens,
+            _ => ModelStopReason::End,
         });
         Ok(())
     }
@@ -267,7 +276,7 @@ impl ResponsesDecoder {
     }
 }
 
-impl What {
+impl OutputItemKind {
     fn of(item: &Value) -> Self {
         match item["type"].as_str() {
             Some("message") => Self::Message,
@@ -299,18 +308,20 @@ impl What {
     }
 }
 
-impl Item {
-    fn into_block(self) -> Option<Block> {
+impl OutputItem {
+    fn into_block(self) -> Option<MessageBlock> {
         match self.what {
-            What::Message if self.text.is_empty() => None,
-            What::Message => Some(Block::Text { text: self.text }),
-            What::Thought { opaque } if self.text.is_empty() && opaque.is_null() => None,
-            What::Thought { opaque } => Some(Block::Thinking { text: self.text, opaque }),
-            What::Call { id, name } => {
-                let input = ToolInput::parse(&self.text);
-                Some(Block::ToolUse { id, name, input, opaque: Value::Null })
+            OutputItemKind::Message if self.text.is_empty() => None,
+            OutputItemKind::Message => Some(MessageBlock::Text { text: self.text }),
+            OutputItemKind::Thought { opaque } if self.text.is_empty() && opaque.is_null() => None,
+            OutputItemKind::Thought { opaque } => {
+                Some(MessageBlock::Thinking { text: self.text, opaque })
             }
-            What::Other => None,
+            OutputItemKind::Call { id, name } => {
+                let input = ToolInput::parse(&self.text);
+                Some(MessageBlock::ToolUse { id, name, input, opaque: Value::Null })
+            }
+            OutputItemKind::Other => None,
         }
     }
 }

@@ -3,17 +3,18 @@
 use serde_json::{Value, json};
 use url::Url;
 
-use super::OpenAiResponses;
+use super::OpenAiResponsesProtocol;
 use crate::event::ResultContent;
-use crate::message::{Block, Message, Role, ToolInput, shared};
-use crate::model::http::whole_body;
-use crate::model::protocol::Protocol;
+use crate::message::{MessageBlock, MessageRole, ModelMessage, ToolInput, shared};
+use crate::model::http_model::whole_body;
+use crate::model::protocol::ModelProtocol;
 use crate::model::{
-    ModelError, ModelEvent, ModelInfo, ModelRequest, Reply, Stop, Thinking, ToolDefinition,
+    ModelError, ModelEvent, ModelInfo, ModelReply, ModelRequest, ModelStopReason,
+    ModelToolDefinition, ThinkingEffort,
 };
 
-fn protocol() -> OpenAiResponses {
-    OpenAiResponses::at(Some(&Url::parse("https://api.openai.com/v1").unwrap()))
+fn protocol() -> OpenAiResponsesProtocol {
+    OpenAiResponsesProtocol::at(Some(&Url::parse("https://api.openai.com/v1").unwrap()))
 }
 
 fn asked(id: &str, request: &ModelRequest) -> Value {
@@ -29,20 +30,21 @@ fn asked(id: &str, request: &ModelRequest) -> Value {
     whole_body(&protocol(), &info, request)
 }
 
-fn thought(text: &str) -> Block {
+fn thought(text: &str) -> MessageBlock {
     let item =
         json!({"summary": [{"type": "summary_text", "text": text}], "encrypted_content": text});
-    Block::Thinking { text: text.to_owned(), opaque: json!({"openai_responses": item}) }
+    MessageBlock::Thinking { text: text.to_owned(), opaque: json!({"openai_responses": item}) }
 }
 
-fn call(id: &str) -> Block {
+fn call(id: &str) -> MessageBlock {
     let input = ToolInput::from(json!({"p": 1}));
-    Block::ToolUse { id: id.into(), name: "Read".into(), input, opaque: Value::Null }
+    MessageBlock::ToolUse { id: id.into(), name: "Read".into(), input, opaque: Value::Null }
 }
 
-fn result(id: &str, content: Vec<ResultContent>) -> Message {
-    let result = Block::ToolResult { id: id.into(), name: "Read".into(), content, is_error: false };
-    Message { role: Role::User, blocks: vec![result] }
+fn result(id: &str, content: Vec<ResultContent>) -> ModelMessage {
+    let result =
+        MessageBlock::ToolResult { id: id.into(), name: "Read".into(), content, is_error: false };
+    ModelMessage { role: MessageRole::User, blocks: vec![result] }
 }
 
 #[test]
@@ -52,33 +54,33 @@ fn a_conversation_is_sent_as_items() {
     let request = ModelRequest {
         system: "You help.".into(),
         messages: shared(vec![
-            Message::user("one"),
-            Message::assistant(vec![thought("old"), call("0")]),
+            ModelMessage::user("one"),
+            ModelMessage::assistant(vec![thought("old"), call("0")]),
             result("0", vec![]),
-            Message::assistant(vec![Block::text("well"), thought("at the end")]),
-            Message {
-                role: Role::User,
+            ModelMessage::assistant(vec![MessageBlock::text("well"), thought("at the end")]),
+            ModelMessage {
+                role: MessageRole::User,
                 blocks: vec![
-                    Block::text("two"),
-                    Block::Image { mime: "image/png".into(), data: "BB==".into() },
+                    MessageBlock::text("two"),
+                    MessageBlock::Image { mime: "image/png".into(), data: "BB==".into() },
                 ],
             },
-            Message::assistant(vec![
+            ModelMessage::assistant(vec![
                 thought("new"),
-                Block::text("I look"),
+                MessageBlock::text("I look"),
                 call("1"),
                 thought("cut"),
             ]),
             result("1", vec![text, image]),
         ]),
-        tools: [ToolDefinition {
+        tools: [ModelToolDefinition {
             name: "Read".into(),
             description: "Reads".into(),
             input_schema: json!({"type": "object"}),
         }]
         .into(),
         output_tokens_max: Some(500),
-        thinking: Thinking::High,
+        thinking: ThinkingEffort::High,
     };
     assert_eq!(
         asked("gpt-5", &request),
@@ -116,17 +118,17 @@ fn a_conversation_is_sent_as_items() {
 #[test]
 fn only_models_that_think_are_asked_for_thoughts() {
     #[track_caller]
-    fn check(id: &str, thinking: Thinking, expected: Value) {
+    fn check(id: &str, thinking: ThinkingEffort, expected: Value) {
         let body = asked(id, &ModelRequest { thinking, ..ModelRequest::default() });
         assert_eq!(json!([body.get("include").is_some(), body["reasoning"]]), expected, "{id}");
     }
-    check("gpt-4o", Thinking::High, json!([false, null]));
-    check("gpt-5", Thinking::Default, json!([true, null]));
-    check("gpt-5", Thinking::Off, json!([true, {"effort": "minimal"}]));
-    check("o4-mini", Thinking::Low, json!([true, {"effort": "low", "summary": "auto"}]));
+    check("gpt-4o", ThinkingEffort::High, json!([false, null]));
+    check("gpt-5", ThinkingEffort::Default, json!([true, null]));
+    check("gpt-5", ThinkingEffort::Off, json!([true, {"effort": "minimal"}]));
+    check("o4-mini", ThinkingEffort::Low, json!([true, {"effort": "low", "summary": "auto"}]));
 }
 
-fn decode(events: &[Value]) -> (Vec<ModelEvent>, Result<Reply, ModelError>) {
+fn decode(events: &[Value]) -> (Vec<ModelEvent>, Result<ModelReply, ModelError>) {
     let mut decoder = protocol().decoder();
     let mut given = Vec::new();
     for event in events {
@@ -156,12 +158,14 @@ fn check(events: &[Value], expected: &str) {
         Err(error) => lines.push(format!("{}: {}", error.kind.word(), error.message)),
         Ok(reply) => {
             lines.extend(reply.blocks.iter().map(|block| match block {
-                Block::Text { text } => format!("= {text}"),
-                Block::Thinking { text, opaque } => format!("= ({}) {opaque}", text.escape_debug()),
-                Block::ToolUse { id, name, input: ToolInput::Json(input), .. } => {
+                MessageBlock::Text { text } => format!("= {text}"),
+                MessageBlock::Thinking { text, opaque } => {
+                    format!("= ({}) {opaque}", text.escape_debug())
+                }
+                MessageBlock::ToolUse { id, name, input: ToolInput::Json(input), .. } => {
                     format!("= {id} {name}{input}")
                 }
-                Block::ToolUse {
+                MessageBlock::ToolUse {
                     id,
                     name,
                     input: ToolInput::Unreadable { unreadable, .. },
@@ -287,9 +291,9 @@ fn an_answer_ends_when_the_provider_says_so() {
 fn usage_counts_what_came_from_the_cache() {
     let usage = json!({"input_tokens": 100, "input_tokens_details": {"cached_tokens": 64}, "output_tokens": 7});
     let (_, reply) = decode(&[json!({"type": "response.completed", "response": {"usage": usage}})]);
-    let Reply { usage, stop, .. } = reply.unwrap();
+    let ModelReply { usage, stop, .. } = reply.unwrap();
     assert_eq!((usage.input_tokens, usage.output_tokens, usage.cache_read_tokens), (100, 7, 64));
-    assert_eq!(stop, Stop::End);
+    assert_eq!(stop, ModelStopReason::End);
 }
 
 #[test]

@@ -4,20 +4,23 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use super::lab::{Lab, ScriptedHands, run_of};
-use crate::event::{Attachment, RunEnd};
-use crate::reach::Reach;
-use crate::sessions::{OpenSession, Prompt, SessionError, SessionLimits};
+use super::fixture::{ScriptedToolBackend, SessionTestBed, run_of};
+use crate::event::{PromptAttachment, RunOutcome};
+use crate::folder_access::FolderAccess;
+use crate::sessions::{OpenSessionOptions, Prompt, SessionError, SessionLimits};
 use crate::store::Store as _;
 
 #[tokio::test]
 async fn one_owner_has_only_so_many_sessions() {
     let few = SessionLimits { sessions_max: 3, ..SessionLimits::default() };
     // The lab has opened one of `me`.
-    let lab = Lab::with(&[], few).await;
+    let lab = SessionTestBed::with(&[], few).await;
     let open = |key: String, owner: &str| {
-        let wanted =
-            OpenSession { key: Some(key), owner: owner.to_owned(), ..OpenSession::default() };
+        let wanted = OpenSessionOptions {
+            key: Some(key),
+            owner: owner.to_owned(),
+            ..OpenSessionOptions::default()
+        };
         lab.sessions.open(wanted)
     };
     let opened = (0..8).map(|number| open(format!("s{number}"), "me"));
@@ -37,7 +40,7 @@ async fn one_owner_has_only_so_many_sessions() {
 #[tokio::test]
 async fn a_session_takes_only_so_much() {
     let small = SessionLimits { session_bytes_max: 2000, ..SessionLimits::default() };
-    let mut lab = Lab::with(&[], small).await;
+    let mut lab = SessionTestBed::with(&[], small).await;
     lab.run(&"long words ".repeat(100)).await;
     let error = lab.try_send("more").await.unwrap_err();
     assert!(matches!(error, SessionError::Full(_)), "{error}");
@@ -55,10 +58,12 @@ async fn a_run_ends_when_its_session_is_full() {
     let small = SessionLimits { session_bytes_max: 4000, ..SessionLimits::default() };
     let calls: Vec<String> = (0..100).map(|call| format!("Read:{call}")).collect();
     let calls: Vec<&str> = calls.iter().map(String::as_str).collect();
-    let lab = Lab::with(&calls, small).await;
+    let lab = SessionTestBed::with(&calls, small).await;
     lab.send("go").await;
     let waited = lab.ended("go").await;
-    let Some(RunEnd::Failed { kind, message }) = waited.run.end else { panic!("{:?}", waited.run) };
+    let Some(RunOutcome::Failed { kind, message }) = waited.run.end else {
+        panic!("{:?}", waited.run)
+    };
     assert_eq!(kind, "session_full");
     assert!(message.contains("4000 are the most; go on in a new session"), "{message}");
     // What was done is told, and kept for the model.
@@ -73,11 +78,15 @@ async fn a_run_ends_when_its_session_is_full() {
 
 #[tokio::test]
 async fn it_is_known_beforehand_what_would_be_refused() {
-    let lab = Lab::new(&[]).await;
+    let lab = SessionTestBed::new(&[]).await;
     let prompt = |text: &str, mime: Option<&str>| Prompt {
         text: text.to_owned(),
         attachments: mime
-            .map(|mime| Attachment { mime: mime.to_owned(), data: "AAAA".to_owned(), name: None })
+            .map(|mime| PromptAttachment {
+                mime: mime.to_owned(),
+                data: "AAAA".to_owned(),
+                name: None,
+            })
             .into_iter()
             .collect(),
         ..Prompt::default()
@@ -100,12 +109,12 @@ async fn it_is_known_beforehand_what_would_be_refused() {
 
 #[tokio::test(start_paused = true)]
 async fn a_silent_tool_host_does_not_hold_up_a_listing() {
-    let lab = Lab::new(&[]).await;
+    let lab = SessionTestBed::new(&[]).await;
     let (log, name) = (Arc::clone(&lab.hands.log), "laptop".to_owned());
-    let hands = ScriptedHands { log, order: None, name, store: None, silent: true };
+    let hands = ScriptedToolBackend { log, order: None, name, store: None, silent: true };
     let _lease = lab.sessions.attach_hands(&lab.key, "laptop", Arc::new(hands)).await.unwrap();
     let began = Instant::now();
-    let commands = lab.sessions.commands(lab.record().await, Reach::Anywhere).await.unwrap();
+    let commands = lab.sessions.commands(lab.record().await, FolderAccess::Anywhere).await.unwrap();
     assert!(commands.iter().any(|command| command.name == "help"), "{commands:?}");
     for text in ["/help", "/status", "/mode"] {
         assert!(lab.run(text).await.ends_with("ended completed"), "{text}");

@@ -6,23 +6,23 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use zero_core::{RunId, SessionId};
 use zero_runtime::tool::BoxFuture;
 
-use crate::event::{Event, RunEnd, Usage};
+use crate::event::{Event, RunOutcome, TokenUsage};
 use crate::key::SessionKey;
-use crate::message::Message;
+use crate::message::ModelMessage;
 use crate::store::*;
 
 #[derive(Default)]
 pub(crate) struct MemStore {
-    state: Mutex<State>,
+    state: Mutex<MemStoreState>,
 }
 
 #[derive(Default)]
-struct State {
+struct MemStoreState {
     sessions: BTreeMap<SessionKey, SessionRecord>,
     ledgers: BTreeMap<SessionId, Vec<Event>>,
-    transcripts: BTreeMap<SessionId, Vec<Vec<Message>>>,
+    transcripts: BTreeMap<SessionId, Vec<Vec<ModelMessage>>>,
     runs: BTreeMap<RunId, RunRecord>,
-    grants: BTreeMap<SessionId, Vec<StandingGrant>>,
+    grants: BTreeMap<SessionId, Vec<GrantRecord>>,
     made: u128,
     writes: usize,
     fail: Vec<usize>,
@@ -40,13 +40,13 @@ impl MemStore {
         self.state().ledgers.get(session).cloned().unwrap_or_default()
     }
 
-    pub(crate) fn last_message(&self, session: &SessionId) -> Option<Message> {
+    pub(crate) fn last_message(&self, session: &SessionId) -> Option<ModelMessage> {
         let state = self.state();
         let messages = state.transcripts.get(session).and_then(|all| all.last());
         messages.and_then(|messages| messages.last()).cloned()
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, MemStoreState> {
         self.state.lock().unwrap()
     }
 
@@ -54,7 +54,7 @@ impl MemStore {
     fn write<T: Send + 'static>(
         &self,
         verb: &'static str,
-        change: impl FnOnce(&mut State) -> Result<T, StoreError> + Send + 'static,
+        change: impl FnOnce(&mut MemStoreState) -> Result<T, StoreError> + Send + 'static,
     ) -> BoxFuture<'_, Result<T, StoreError>> {
         Box::pin(async move {
             tokio::task::yield_now().await;
@@ -69,13 +69,13 @@ impl MemStore {
 
     fn read<T: Send + 'static>(
         &self,
-        look: impl FnOnce(&State) -> T + Send + 'static,
+        look: impl FnOnce(&MemStoreState) -> T + Send + 'static,
     ) -> BoxFuture<'_, Result<T, StoreError>> {
         Box::pin(async move { Ok(look(&self.state())) })
     }
 }
 
-impl State {
+impl MemStoreState {
     fn append(&mut self, session: &SessionId, entries: Vec<NewEvent>) -> Vec<Event> {
         let ledger = self.ledgers.entry(session.clone()).or_default();
         let mut written = Vec::new();
@@ -135,7 +135,7 @@ impl Store for MemStore {
                 created_ms: 0,
                 updated_ms: 0,
                 transcript: 1,
-                usage: Usage::default(),
+                usage: TokenUsage::default(),
                 context_tokens: None,
             };
             state.transcripts.insert(record.id.clone(), vec![Vec::new()]);
@@ -210,7 +210,7 @@ impl Store for MemStore {
         &self,
         session: &SessionId,
         after: u64,
-        most: Most,
+        most: LedgerReadLimit,
     ) -> BoxFuture<'_, Result<Vec<Event>, StoreError>> {
         let session = session.clone();
         self.read(move |state| {
@@ -225,7 +225,7 @@ impl Store for MemStore {
         &self,
         session: &SessionId,
         before: u64,
-        most: Most,
+        most: LedgerReadLimit,
     ) -> BoxFuture<'_, Result<Vec<Event>, StoreError>> {
         let session = session.clone();
         self.read(move |state| {
@@ -255,7 +255,7 @@ impl Store for MemStore {
     fn add_messages(
         &self,
         session: &SessionId,
-        messages: Vec<Arc<Message>>,
+        messages: Vec<Arc<ModelMessage>>,
     ) -> BoxFuture<'_, Result<(), StoreError>> {
         let session = session.clone();
         self.write("add messages", move |state| {
@@ -270,7 +270,7 @@ impl Store for MemStore {
         &self,
         session: &SessionId,
         _why: TranscriptStart,
-        messages: Vec<Arc<Message>>,
+        messages: Vec<Arc<ModelMessage>>,
     ) -> BoxFuture<'_, Result<u64, StoreError>> {
         let session = session.clone();
         self.write("begin a transcript", move |state| {
@@ -283,10 +283,10 @@ impl Store for MemStore {
         })
     }
 
-    fn begin_run(&self, new: NewRun) -> BoxFuture<'_, Result<Begun, StoreError>> {
+    fn begin_run(&self, new: NewRun) -> BoxFuture<'_, Result<BeginRunOutcome, StoreError>> {
         self.write("begin a run", move |state| {
             if let Some(run) = state.runs.get(&new.id) {
-                return Ok(Begun::Before(run.clone()));
+                return Ok(BeginRunOutcome::Before(run.clone()));
             }
             let run = RunRecord {
                 id: new.id.clone(),
@@ -295,18 +295,18 @@ impl Store for MemStore {
                 started_ms: new.started_ms,
                 ended_ms: None,
                 end: None,
-                usage: Usage::default(),
+                usage: TokenUsage::default(),
             };
             state.runs.insert(new.id, run);
-            Ok(Begun::Now(state.append(&new.session, new.first)))
+            Ok(BeginRunOutcome::Now(state.append(&new.session, new.first)))
         })
     }
 
     fn end_run(
         &self,
         run: &RunId,
-        end: RunEnd,
-        usage: Usage,
+        end: RunOutcome,
+        usage: TokenUsage,
         last: Vec<NewEvent>,
     ) -> BoxFuture<'_, Result<Option<Vec<Event>>, StoreError>> {
         let run = run.clone();
@@ -343,7 +343,7 @@ impl Store for MemStore {
         })
     }
 
-    fn grants(&self, session: &SessionId) -> BoxFuture<'_, Result<Vec<StandingGrant>, StoreError>> {
+    fn grants(&self, session: &SessionId) -> BoxFuture<'_, Result<Vec<GrantRecord>, StoreError>> {
         let session = session.clone();
         self.read(move |state| state.grants.get(&session).cloned().unwrap_or_default())
     }
@@ -351,7 +351,7 @@ impl Store for MemStore {
     fn set_grants(
         &self,
         session: &SessionId,
-        grants: Vec<StandingGrant>,
+        grants: Vec<GrantRecord>,
     ) -> BoxFuture<'_, Result<(), StoreError>> {
         let session = session.clone();
         self.write("keep grants", move |state| {

@@ -5,14 +5,16 @@ use std::sync::Arc;
 
 use serde_json::json;
 use tokio::task::JoinSet;
-use zero_core::Kind;
+use zero_core::ToolKind;
 
-use super::{Check, assert_no_session, key, make, nobody, read, run_id, says, seqs, text};
-use crate::event::{Event, What};
-use crate::message::{Block, Message};
-use crate::store::{Most, NewEvent, SessionPatch, Store, StoreError, TranscriptStart};
+use super::{
+    StoreConformanceCheck, assert_no_session, key, make, nobody, read, run_id, says, seqs, text,
+};
+use crate::event::{Event, EventKind};
+use crate::message::{MessageBlock, ModelMessage};
+use crate::store::{LedgerReadLimit, NewEvent, SessionPatch, Store, StoreError, TranscriptStart};
 
-pub(super) const CHECKS: &[Check] = &[
+pub(super) const CHECKS: &[StoreConformanceCheck] = &[
     ("entries are numbered without gaps", |store| Box::pin(numbered(store))),
     ("entries are read by pages", |store| Box::pin(read_by_pages(store))),
     ("entries are read by weight", |store| Box::pin(read_by_weight(store))),
@@ -37,11 +39,14 @@ async fn numbered(store: Arc<dyn Store>) {
     let second = store.append(&id, vec![says("3")]).await.unwrap();
     assert_eq!(seqs(&second), [3], "numbers go on across transcripts");
     assert_eq!(store.last_seq(&id).await.unwrap(), 3);
-    assert_eq!(store.events(&id, 0, Most::entries(9)).await.unwrap(), [first, second].concat());
+    assert_eq!(
+        store.events(&id, 0, LedgerReadLimit::entries(9)).await.unwrap(),
+        [first, second].concat()
+    );
     assert_no_session(store.append(&nobody(), vec![says("x")]).await);
     assert_no_session(store.append(&nobody(), vec![]).await);
-    assert_no_session(store.events(&nobody(), 0, Most::entries(9)).await);
-    assert_no_session(store.last_events(&nobody(), u64::MAX, Most::entries(9)).await);
+    assert_no_session(store.events(&nobody(), 0, LedgerReadLimit::entries(9)).await);
+    assert_no_session(store.last_events(&nobody(), u64::MAX, LedgerReadLimit::entries(9)).await);
     assert_no_session(store.last_seq(&nobody()).await);
 }
 
@@ -57,22 +62,22 @@ async fn read_by_pages(store: Arc<dyn Store>) {
         (9, usize::MAX, vec![10]),
         (0, 0, vec![]),
     ] {
-        let events = store.events(&id, after, Most::entries(most)).await.unwrap();
+        let events = store.events(&id, after, LedgerReadLimit::entries(most)).await.unwrap();
         assert_eq!(seqs(&events), expected, "{most} after {after}");
         assert!(events.iter().all(|event| text(event) == event.seq.to_string()));
     }
     for (most, expected) in [(0, vec![]), (1, vec![10]), (3, vec![8, 9, 10])] {
         assert_eq!(
-            seqs(&store.last_events(&id, u64::MAX, Most::entries(most)).await.unwrap()),
+            seqs(&store.last_events(&id, u64::MAX, LedgerReadLimit::entries(most)).await.unwrap()),
             expected
         );
     }
     assert_eq!(
-        store.last_events(&id, u64::MAX, Most::entries(usize::MAX)).await.unwrap().len(),
+        store.last_events(&id, u64::MAX, LedgerReadLimit::entries(usize::MAX)).await.unwrap().len(),
         10
     );
     for (before, expected) in [(9, vec![7, 8]), (2, vec![1]), (1, vec![]), (0, vec![])] {
-        let events = store.last_events(&id, before, Most::entries(2)).await.unwrap();
+        let events = store.last_events(&id, before, LedgerReadLimit::entries(2)).await.unwrap();
         assert_eq!(seqs(&events), expected, "before {before}");
     }
 }
@@ -98,7 +103,7 @@ async fn read_by_weight(store: Arc<dyn Store>) {
         (0, 1, all, vec![1]),
         (0, 0, all, vec![]),
     ] {
-        let events = store.events(&id, after, Most { entries, bytes }).await.unwrap();
+        let events = store.events(&id, after, LedgerReadLimit { entries, bytes }).await.unwrap();
         assert_eq!(seqs(&events), expected, "{entries} of {bytes} bytes after {after}");
     }
     for (before, entries, bytes, expected) in [
@@ -110,7 +115,8 @@ async fn read_by_weight(store: Arc<dyn Store>) {
         (3, all, first + second - 1, vec![2]),
         (u64::MAX, 0, all, vec![]),
     ] {
-        let events = store.last_events(&id, before, Most { entries, bytes }).await.unwrap();
+        let events =
+            store.last_events(&id, before, LedgerReadLimit { entries, bytes }).await.unwrap();
         assert_eq!(seqs(&events), expected, "{entries} of {bytes} bytes before {before}");
     }
 }
@@ -125,18 +131,18 @@ async fn as_they_were(store: Arc<dyn Store>) {
     entries.push(NewEvent {
         run: Some(run_id("r1")),
         time_ms: i64::MIN,
-        what: What::ToolStarted {
+        what: EventKind::ToolStarted {
             call: "c".to_owned(),
             name: "Write".to_owned(),
             title: "t".to_owned(),
-            kind: Kind::Edit,
+            kind: ToolKind::Edit,
             input: json!({"z": [1, -2, 0.5, null, true, u64::MAX], "a": {"\0": "\0"}}),
             locations: vec![],
         },
     });
     entries.push(NewEvent { time_ms: i64::MAX, ..says("later") });
     let written = store.append(&id, entries.clone()).await.unwrap();
-    let kept = store.events(&id, 0, Most::entries(usize::MAX)).await.unwrap();
+    let kept = store.events(&id, 0, LedgerReadLimit::entries(usize::MAX)).await.unwrap();
     assert_eq!(written, kept);
     let number = |(NewEvent { run, time_ms, what }, seq)| Event { seq, run, time_ms, what };
     assert_eq!(kept, entries.into_iter().zip(1..).map(number).collect::<Vec<_>>());
@@ -147,12 +153,12 @@ async fn huge(store: Arc<dyn Store>) {
     let huge = "0123456789\n✓".repeat(5 * 1024 * 1024 / 14);
     let written = store.append(&id, vec![says(huge.clone()), says("small")]).await.unwrap();
     assert!(
-        written == store.events(&id, 0, Most::entries(9)).await.unwrap(),
+        written == store.events(&id, 0, LedgerReadLimit::entries(9)).await.unwrap(),
         "it comes back as it was"
     );
-    store.add_messages(&id, vec![Message::user(huge.clone()).into()]).await.unwrap();
+    store.add_messages(&id, vec![ModelMessage::user(huge.clone()).into()]).await.unwrap();
     let messages = store.transcript(&id, None).await.unwrap().messages;
-    assert!(messages == [Message::user(huge)], "it comes back as it was");
+    assert!(messages == [ModelMessage::user(huge)], "it comes back as it was");
 }
 
 async fn many_at_once(store: Arc<dyn Store>) {
@@ -174,7 +180,7 @@ async fn many_at_once(store: Arc<dyn Store>) {
     let mut given: Vec<Event> = tasks.join_all().await.into_iter().flatten().collect();
     given.sort_by_key(|event| event.seq);
     assert_eq!(seqs(&given), (1..=(TASKS * EACH) as u64).collect::<Vec<_>>());
-    let kept = store.events(&id, 0, Most::entries(usize::MAX)).await.unwrap();
+    let kept = store.events(&id, 0, LedgerReadLimit::entries(usize::MAX)).await.unwrap();
     assert_eq!(kept, given);
     let mut next: HashMap<&str, usize> = HashMap::new();
     for pair in kept.chunks(2) {
@@ -223,7 +229,7 @@ async fn reads_beside_writes(store: Arc<dyn Store>) {
     });
     let mut seen = 0;
     while seen < 1000 {
-        let events = store.events(&id, 0, Most::entries(usize::MAX)).await.unwrap();
+        let events = store.events(&id, 0, LedgerReadLimit::entries(usize::MAX)).await.unwrap();
         assert_eq!(events.len() % 20, 0, "all of a batch, or none");
         assert_eq!(seqs(&events), (1..=events.len() as u64).collect::<Vec<_>>());
         assert!(events.len() >= seen, "what was seen stays");
@@ -238,12 +244,12 @@ async fn messages(store: Arc<dyn Store>) {
     let empty = store.transcript(&id, None).await.unwrap();
     assert_eq!((empty.number, empty.messages), (1, vec![]));
     let messages = vec![
-        Message::user("é\0"),
-        Message::assistant(vec![Block::Thinking {
+        ModelMessage::user("é\0"),
+        ModelMessage::assistant(vec![MessageBlock::Thinking {
             text: "hm".to_owned(),
             opaque: json!({"signature": "x"}),
         }]),
-        Message::user(""),
+        ModelMessage::user(""),
     ];
     let shared = messages.iter().cloned().map(Arc::new).collect::<Vec<_>>();
     store.add_messages(&id, shared[..1].to_vec()).await.unwrap();
@@ -256,18 +262,18 @@ async fn messages(store: Arc<dyn Store>) {
 
 async fn transcripts(store: Arc<dyn Store>) {
     let id = make(&store, "a").await.id;
-    store.add_messages(&id, vec![Message::user("first").into()]).await.unwrap();
+    store.add_messages(&id, vec![ModelMessage::user("first").into()]).await.unwrap();
     let known = SessionPatch { context_tokens: Some(9), ..Default::default() };
     store.patch(&key("a"), known).await.unwrap();
     let reset = store.new_transcript(&id, TranscriptStart::Reset, vec![]).await.unwrap();
     assert_eq!(reset, 2);
     let session = read(&store, "a").await;
     assert_eq!((session.transcript, session.context_tokens), (2, None));
-    store.add_messages(&id, vec![Message::user("second").into()]).await.unwrap();
-    let summary = vec![Message::user("in short").into(), Message::user("go on").into()];
+    store.add_messages(&id, vec![ModelMessage::user("second").into()]).await.unwrap();
+    let summary = vec![ModelMessage::user("in short").into(), ModelMessage::user("go on").into()];
     let compacted = TranscriptStart::Compacted;
     assert_eq!(store.new_transcript(&id, compacted, summary).await.unwrap(), 3);
-    store.add_messages(&id, vec![Message::user("third").into()]).await.unwrap();
+    store.add_messages(&id, vec![ModelMessage::user("third").into()]).await.unwrap();
     for (wanted, number, expected) in [
         (Some(1), 1, vec!["first"]),
         (Some(2), 2, vec!["second"]),
@@ -275,7 +281,7 @@ async fn transcripts(store: Arc<dyn Store>) {
         (None, 3, vec!["in short", "go on", "third"]),
     ] {
         let transcript = store.transcript(&id, wanted).await.unwrap();
-        let texts: Vec<String> = transcript.messages.iter().map(Message::text).collect();
+        let texts: Vec<String> = transcript.messages.iter().map(ModelMessage::text).collect();
         assert_eq!(
             (transcript.number, texts),
             (number, expected.iter().map(|&text| text.to_owned()).collect())

@@ -4,11 +4,13 @@ use std::sync::Arc;
 
 use tokio::task::JoinSet;
 
-use super::{Check, assert_no_session, make, new_run, nobody, read, run_id, says, seqs, text};
-use crate::event::{RunEnd, Usage};
-use crate::store::{Begun, Most, NewEvent, NewRun, RunRecord, Store};
+use super::{
+    StoreConformanceCheck, assert_no_session, make, new_run, nobody, read, run_id, says, seqs, text,
+};
+use crate::event::{RunOutcome, TokenUsage};
+use crate::store::{BeginRunOutcome, LedgerReadLimit, NewEvent, NewRun, RunRecord, Store};
 
-pub(super) const CHECKS: &[Check] = &[
+pub(super) const CHECKS: &[StoreConformanceCheck] = &[
     ("a run is begun once", |store| Box::pin(begun_once(store))),
     ("a run raced for is begun once", |store| Box::pin(raced_for(store))),
     ("a run is settled once", |store| Box::pin(settled_once(store))),
@@ -17,7 +19,7 @@ pub(super) const CHECKS: &[Check] = &[
     ("what runs took adds up", |store| Box::pin(usage_adds_up(store))),
 ];
 
-const USAGE: Usage = Usage {
+const USAGE: TokenUsage = TokenUsage {
     input_tokens: 10,
     output_tokens: 20,
     cache_read_tokens: 3,
@@ -30,11 +32,11 @@ async fn begun_once(store: Arc<dyn Store>) {
     let other = make(&store, "b").await.id;
     assert_eq!(store.run(&run_id("r1")).await.unwrap(), None);
     let run = new_run("r1", &id, vec![says("1"), says("2")]);
-    let Begun::Now(first) = store.begin_run(run.clone()).await.unwrap() else {
+    let BeginRunOutcome::Now(first) = store.begin_run(run.clone()).await.unwrap() else {
         panic!("it was not there")
     };
     assert_eq!(seqs(&first), [1, 2]);
-    assert_eq!(store.events(&id, 0, Most::entries(9)).await.unwrap(), first);
+    assert_eq!(store.events(&id, 0, LedgerReadLimit::entries(9)).await.unwrap(), first);
     let record = RunRecord {
         id: run.id.clone(),
         session: id.clone(),
@@ -42,16 +44,18 @@ async fn begun_once(store: Arc<dyn Store>) {
         started_ms: 7,
         ended_ms: None,
         end: None,
-        usage: Usage::default(),
+        usage: TokenUsage::default(),
     };
     assert_eq!(store.run(&run.id).await.unwrap(), Some(record.clone()));
     let again = NewRun { node: "there".to_owned(), session: other.clone(), ..run.clone() };
-    assert_eq!(store.begin_run(again).await.unwrap(), Begun::Before(record));
+    assert_eq!(store.begin_run(again).await.unwrap(), BeginRunOutcome::Before(record));
     assert_eq!(store.last_seq(&id).await.unwrap(), 2);
     assert_eq!(store.last_seq(&other).await.unwrap(), 0);
-    store.end_run(&run.id, RunEnd::Completed, USAGE, vec![]).await.unwrap();
-    let Begun::Before(ended) = store.begin_run(run).await.unwrap() else { panic!("it was there") };
-    assert_eq!(ended.end, Some(RunEnd::Completed));
+    store.end_run(&run.id, RunOutcome::Completed, USAGE, vec![]).await.unwrap();
+    let BeginRunOutcome::Before(ended) = store.begin_run(run).await.unwrap() else {
+        panic!("it was there")
+    };
+    assert_eq!(ended.end, Some(RunOutcome::Completed));
     assert_no_session(store.begin_run(new_run("r2", &nobody(), vec![says("x")])).await);
     assert_eq!(store.run(&run_id("r2")).await.unwrap(), None, "nothing is left of it");
 }
@@ -67,10 +71,10 @@ async fn raced_for(store: Arc<dyn Store>) {
     let begun = tasks.join_all().await;
     let winners: Vec<i32> = begun
         .iter()
-        .filter(|(_, begun)| matches!(begun, Begun::Now(_)))
+        .filter(|(_, begun)| matches!(begun, BeginRunOutcome::Now(_)))
         .map(|(task, _)| *task)
         .collect();
-    let events = store.events(&id, 0, Most::entries(99)).await.unwrap();
+    let events = store.events(&id, 0, LedgerReadLimit::entries(99)).await.unwrap();
     let texts: Vec<&str> = events.iter().map(text).collect();
     assert_eq!(texts, winners.iter().map(ToString::to_string).collect::<Vec<_>>());
     assert_eq!(winners.len(), 1);
@@ -79,17 +83,17 @@ async fn raced_for(store: Arc<dyn Store>) {
 async fn settled_once(store: Arc<dyn Store>) {
     let id = make(&store, "a").await.id;
     store.begin_run(new_run("r1", &id, vec![says("1")])).await.unwrap();
-    let end = RunEnd::Failed { kind: "network".to_owned(), message: "é".to_owned() };
+    let end = RunOutcome::Failed { kind: "network".to_owned(), message: "é".to_owned() };
     let last = vec![says("2"), NewEvent { time_ms: 99, ..says("3") }];
     let events =
         store.end_run(&run_id("r1"), end.clone(), USAGE, last).await.unwrap().expect("settled");
     assert_eq!(seqs(&events), [2, 3]);
-    assert_eq!(store.events(&id, 1, Most::entries(9)).await.unwrap(), events);
+    assert_eq!(store.events(&id, 1, LedgerReadLimit::entries(9)).await.unwrap(), events);
     let record = store.run(&run_id("r1")).await.unwrap().unwrap();
     assert_eq!((record.ended_ms, record.end, record.usage), (Some(99), Some(end), USAGE));
-    let again = store.end_run(&run_id("r1"), RunEnd::Completed, USAGE, vec![says("x")]);
+    let again = store.end_run(&run_id("r1"), RunOutcome::Completed, USAGE, vec![says("x")]);
     assert_eq!(again.await.unwrap(), None);
-    let unknown = store.end_run(&run_id("r2"), RunEnd::Completed, USAGE, vec![says("x")]);
+    let unknown = store.end_run(&run_id("r2"), RunOutcome::Completed, USAGE, vec![says("x")]);
     assert_eq!(unknown.await.unwrap(), None);
     assert_eq!(store.last_seq(&id).await.unwrap(), 3);
     assert_eq!(read(&store, "a").await.usage, USAGE);
@@ -103,12 +107,12 @@ async fn settling_raced_for(store: Arc<dyn Store>) {
         let store = Arc::clone(&store);
         tasks.spawn(async move {
             let last = vec![says(task.to_string())];
-            store.end_run(&run_id("r1"), RunEnd::Completed, USAGE, last).await.unwrap()
+            store.end_run(&run_id("r1"), RunOutcome::Completed, USAGE, last).await.unwrap()
         });
     }
     let ended: Vec<_> = tasks.join_all().await.into_iter().flatten().collect();
     assert_eq!(ended.len(), 1);
-    assert_eq!(store.events(&id, 0, Most::entries(99)).await.unwrap(), ended.concat());
+    assert_eq!(store.events(&id, 0, LedgerReadLimit::entries(99)).await.unwrap(), ended.concat());
     assert_eq!(read(&store, "a").await.usage, USAGE);
 }
 
@@ -122,7 +126,7 @@ async fn unsettled(store: Arc<dyn Store>) {
         let run = NewRun { node: node.to_owned(), started_ms, ..new_run(name, session, vec![]) };
         store.begin_run(run).await.unwrap();
     }
-    store.end_run(&run_id("r4"), RunEnd::Interrupted, USAGE, vec![]).await.unwrap();
+    store.end_run(&run_id("r4"), RunOutcome::Interrupted, USAGE, vec![]).await.unwrap();
     for (session, expected) in
         [(None, "r2 r3 r1"), (Some(&id), "r3 r1"), (Some(&other), "r2"), (Some(&idle), "")]
     {
@@ -134,12 +138,12 @@ async fn unsettled(store: Arc<dyn Store>) {
 
 async fn usage_adds_up(store: Arc<dyn Store>) {
     let id = make(&store, "a").await.id;
-    let free = Usage { cost_usd: None, ..USAGE };
+    let free = TokenUsage { cost_usd: None, ..USAGE };
     for (name, usage) in [("r1", free), ("r2", USAGE), ("r3", USAGE)] {
         store.begin_run(new_run(name, &id, vec![])).await.unwrap();
-        store.end_run(&run_id(name), RunEnd::Completed, usage, vec![]).await.unwrap();
+        store.end_run(&run_id(name), RunOutcome::Completed, usage, vec![]).await.unwrap();
     }
-    let expected = Usage {
+    let expected = TokenUsage {
         input_tokens: 30,
         output_tokens: 60,
         cache_read_tokens: 9,
@@ -147,8 +151,8 @@ async fn usage_adds_up(store: Arc<dyn Store>) {
         cost_usd: Some(0.5),
     };
     assert_eq!(read(&store, "a").await.usage, expected);
-    let huge = Usage { input_tokens: u64::MAX, ..USAGE };
+    let huge = TokenUsage { input_tokens: u64::MAX, ..USAGE };
     store.begin_run(new_run("r4", &id, vec![])).await.unwrap();
-    store.end_run(&run_id("r4"), RunEnd::Completed, huge, vec![]).await.unwrap();
+    store.end_run(&run_id("r4"), RunOutcome::Completed, huge, vec![]).await.unwrap();
     assert_eq!(read(&store, "a").await.usage.input_tokens, u64::MAX);
 }

@@ -4,16 +4,18 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use tokio::task::JoinSet;
-use zero_policy::{Grant, Mode};
+use zero_policy::{GrantScope, PermissionMode};
 
-use super::{Check, assert_no_session, key, make, new_run, new_session, nobody, read, says};
-use crate::message::Message;
+use super::{
+    StoreConformanceCheck, assert_no_session, key, make, new_run, new_session, nobody, read, says,
+};
+use crate::message::ModelMessage;
 use crate::store::{
-    Most, NewEvent, NewSession, SessionPatch, SessionQuery, StandingGrant, Store, StoreError,
-    ToolHostPlace, TranscriptStart,
+    GrantRecord, LedgerReadLimit, NewEvent, NewSession, SessionPatch, SessionQuery, Store,
+    StoreError, ToolHostLocation, TranscriptStart,
 };
 
-pub(super) const CHECKS: &[Check] = &[
+pub(super) const CHECKS: &[StoreConformanceCheck] = &[
     ("a session is made once", |store| Box::pin(made_once(store))),
     ("a session raced for is made once", |store| Box::pin(raced_for(store))),
     ("a session is kept as it was wanted", |store| Box::pin(kept_as_wanted(store))),
@@ -85,15 +87,16 @@ async fn counted(store: Arc<dyn Store>) {
             }
             "end" => {
                 let (end, usage) =
-                    (crate::event::RunEnd::Completed, crate::event::Usage::default());
+                    (crate::event::RunOutcome::Completed, crate::event::TokenUsage::default());
                 let last = vec![says(&*text)];
                 store.end_run(&super::run_id("r"), end, usage, last).await.unwrap();
             }
             "add" => {
-                store.add_messages(&made.id, vec![Message::user(&*text).into()]).await.unwrap()
+                store.add_messages(&made.id, vec![ModelMessage::user(&*text).into()]).await.unwrap()
             }
             _ => {
-                let messages = vec![Message::user(&*text).into(), Message::user(&*text).into()];
+                let messages =
+                    vec![ModelMessage::user(&*text).into(), ModelMessage::user(&*text).into()];
                 let why = TranscriptStart::Reset;
                 store.new_transcript(&made.id, why, messages).await.unwrap();
             }
@@ -127,10 +130,10 @@ async fn kept_as_wanted(store: Arc<dyn Store>) {
         label: Some("Größe".to_owned()),
         cwd: Some(PathBuf::from("/work/日本")),
         model: Some("one/model".to_owned()),
-        mode: Some(Mode::AcceptEdits),
+        mode: Some(PermissionMode::AcceptEdits),
         owner: "ci".to_owned(),
         owned_max: 1,
-        tool_host: ToolHostPlace::Client { name: "an editor".to_owned() },
+        tool_host: ToolHostLocation::Client { name: "an editor".to_owned() },
     };
     let made = store.create(wanted.clone()).await.unwrap();
     let kept = store.session(&wanted.key).await.unwrap().unwrap();
@@ -160,10 +163,10 @@ async fn patched(store: Arc<dyn Store>) {
         title: Some(Some("title".to_owned())),
         agent: Some("qa".to_owned()),
         model: Some(Some("model".to_owned())),
-        mode: Some(Some(Mode::Plan)),
+        mode: Some(Some(PermissionMode::Plan)),
         thinking: Some(Some("high".to_owned())),
         cwd: Some(Some(PathBuf::from("/work"))),
-        tool_host: Some(ToolHostPlace::Client { name: "editor".to_owned() }),
+        tool_host: Some(ToolHostLocation::Client { name: "editor".to_owned() }),
         context_tokens: Some(123),
     };
     let changed = store.patch(&key("a"), patch.clone()).await.unwrap().unwrap();
@@ -190,7 +193,7 @@ async fn patched(store: Arc<dyn Store>) {
         mode: Some(None),
         thinking: Some(None),
         cwd: Some(None),
-        tool_host: Some(ToolHostPlace::Gateway),
+        tool_host: Some(ToolHostLocation::Gateway),
         context_tokens: Some(0),
     };
     let cleared = store.patch(&key("a"), clear).await.unwrap().unwrap();
@@ -363,14 +366,14 @@ async fn removed(store: Arc<dyn Store>) {
     store.append(&other.id, vec![says("stays")]).await.unwrap();
     let made = make(&store, "a").await;
     store.begin_run(new_run("r1", &made.id, vec![says("goes")])).await.unwrap();
-    store.add_messages(&made.id, vec![Message::user("goes").into()]).await.unwrap();
+    store.add_messages(&made.id, vec![ModelMessage::user("goes").into()]).await.unwrap();
     store.new_transcript(&made.id, TranscriptStart::Reset, vec![]).await.unwrap();
     store.set_grants(&made.id, vec![grant("Read", true)]).await.unwrap();
     assert!(store.delete(&key("a")).await.unwrap());
     assert_eq!(store.session(&key("a")).await.unwrap(), None);
     assert_eq!(store.session_by_id(&made.id).await.unwrap(), None);
     let gone = Err(StoreError::NoSession(made.id.to_string()));
-    assert_eq!(store.events(&made.id, 0, Most::entries(9)).await, gone);
+    assert_eq!(store.events(&made.id, 0, LedgerReadLimit::entries(9)).await, gone);
     assert_eq!(store.unsettled_runs(None).await.unwrap(), []);
     assert_eq!(store.run(&super::run_id("r1")).await.unwrap(), None);
     let again = make(&store, "a").await;
@@ -381,9 +384,9 @@ async fn removed(store: Arc<dyn Store>) {
     assert_eq!(store.last_seq(&other.id).await.unwrap(), 1);
 }
 
-fn grant(rule: &str, allowed: bool) -> StandingGrant {
-    let grant = Grant { rule: rule.to_owned(), folder: Some("/w".to_owned()), program: None };
-    StandingGrant { allowed, grant, time_ms: 3, by: "me".to_owned() }
+fn grant(rule: &str, allowed: bool) -> GrantRecord {
+    let grant = GrantScope { rule: rule.to_owned(), folder: Some("/w".to_owned()), program: None };
+    GrantRecord { allowed, grant, time_ms: 3, by: "me".to_owned() }
 }
 
 async fn grants(store: Arc<dyn Store>) {

@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn article(html: &str) -> Article {
+fn article(html: &str) -> HtmlArticle {
     read(html, &Url::parse("https://a.test/docs/page").unwrap())
 }
 
@@ -126,11 +126,14 @@ fn a_link_around_many_blocks_is_read_once() {
     let href = format!("http://[{}", "x/".repeat(240));
     let inner = article(&format!("<a href=\"y\">{}", "<p>z".repeat(3)));
     assert_eq!(inner.markdown, "[z](https://a.test/docs/y)\n\n".repeat(3).trim_end());
-    let mut writer = Writer::new(Url::parse("https://a.test/").unwrap(), 1 << 20);
+    let mut writer = MarkdownWriter::new(Url::parse("https://a.test/").unwrap(), 1 << 20);
     writer.begin_link(&href);
     writer.begin_link("/y");
     let marks = writer.marks();
-    assert_eq!(marks, [Mark::Link(None), Mark::Link(Some("https://a.test/y".to_owned()))]);
+    assert_eq!(
+        marks,
+        [InlineMark::Link(None), InlineMark::Link(Some("https://a.test/y".to_owned()))]
+    );
 }
 
 proptest::proptest! {

@@ -8,9 +8,9 @@ use std::ops::Range;
 
 use memchr::memmem;
 
-use super::Budget;
-use super::filter::{EarlyChange, Filter, Predictor, Samples};
-use super::syntax::{Dict, Reader, Value, is_space, whole};
+use super::PdfBudget;
+use super::stream_filter::{EarlyChange, PdfStreamFilter, Predictor, SampleLayout};
+use super::syntax::{PdfDict, PdfValue, PdfValueReader, is_space, whole};
 
 /// Bytes before `obj` in which the numbers of an object stand.
 const NUMBERS_BYTES_MAX: usize = 24;
@@ -24,26 +24,26 @@ const STEPS_MAX: usize = 8;
 const NODES_MAX: usize = 20_000;
 
 /// The objects of a file, by their numbers.
-pub(super) struct Document<'a> {
+pub(super) struct PdfDocument<'a> {
     bytes: &'a [u8],
-    objects: HashMap<u32, Object>,
+    objects: HashMap<u32, PdfObject>,
     is_encrypted: bool,
 }
 
-struct Object {
-    value: Value,
+struct PdfObject {
+    value: PdfValue,
     /// Where its bytes lie, if it is a stream.
     stream: Option<Range<usize>>,
 }
 
 /// A page, with the resources it may have from those above it.
-pub(super) struct Page<'d> {
-    pub(super) dict: &'d Dict,
-    pub(super) resources: Option<&'d Dict>,
+pub(super) struct PdfPage<'d> {
+    pub(super) dict: &'d PdfDict,
+    pub(super) resources: Option<&'d PdfDict>,
 }
 
-impl<'a> Document<'a> {
-    pub(super) fn read(bytes: &'a [u8], budget: &mut Budget) -> Self {
+impl<'a> PdfDocument<'a> {
+    pub(super) fn read(bytes: &'a [u8], budget: &mut PdfBudget) -> Self {
         let mut document = Self { bytes, objects: HashMap::new(), is_encrypted: false };
         let mut packed = Vec::new();
         let mut at = 0;
@@ -52,7 +52,7 @@ impl<'a> Document<'a> {
             let number = number_before(bytes, body - 3);
             at = body;
             let Some(number) = number else { continue };
-            let mut reader = Reader::new(bytes, body);
+            let mut reader = PdfValueReader::new(bytes, body);
             let Some(value) = reader.value(budget) else {
                 if budget.exceeded {
                     break;
@@ -63,7 +63,7 @@ impl<'a> Document<'a> {
             at = stream.as_ref().map_or(reader.at(), |stream| stream.end).max(body);
             let is_of = |kind: &str| {
                 let own = value.dict().and_then(|dict| dict.get("Type"));
-                own.and_then(Value::name) == Some(kind)
+                own.and_then(PdfValue::name) == Some(kind)
             };
             if is_of("ObjStm") && stream.is_some() {
                 packed.push(number);
@@ -71,7 +71,7 @@ impl<'a> Document<'a> {
             if is_of("XRef") && value.dict().is_some_and(|dict| dict.contains_key("Encrypt")) {
                 document.is_encrypted = true;
             }
-            document.objects.insert(number, Object { value, stream });
+            document.objects.insert(number, PdfObject { value, stream });
         }
         document.look_at_trailers(budget);
         for number in packed {
@@ -84,47 +84,48 @@ impl<'a> Document<'a> {
         self.is_encrypted
     }
 
-    fn look_at_trailers(&mut self, budget: &mut Budget) {
+    fn look_at_trailers(&mut self, budget: &mut PdfBudget) {
         const TRAILERS_MAX: usize = 64;
         let trailers: Vec<usize> =
             memmem::find_iter(self.bytes, b"trailer").take(TRAILERS_MAX).collect();
         for place in trailers {
-            let mut reader = Reader::new(self.bytes, place + b"trailer".len());
-            if let Some(Value::Dict(trailer)) = reader.value(budget) {
+            let mut reader = PdfValueReader::new(self.bytes, place + b"trailer".len());
+            if let Some(PdfValue::Dict(trailer)) = reader.value(budget) {
                 self.is_encrypted |= trailer.contains_key("Encrypt");
             }
         }
     }
 
     /// Takes the objects out of a stream that holds several.
-    fn unpack(&mut self, number: u32, budget: &mut Budget) {
+    fn unpack(&mut self, number: u32, budget: &mut PdfBudget) {
         let Some(dict) = self.objects.get(&number).and_then(|object| object.value.dict()) else {
             return;
         };
-        let figure = |name: &str| self.get(dict, name).and_then(Value::number).unwrap_or_default();
+        let figure =
+            |name: &str| self.get(dict, name).and_then(PdfValue::number).unwrap_or_default();
         // Figures of a file: whatever they are, nothing is looked for outside of the stream.
         let (count, first) = (figure("N").max(0.0) as usize, figure("First").max(0.0) as usize);
         let Some(bytes) = self.stream_of(number, budget) else { return };
-        let mut heads = Reader::new(&bytes, 0);
+        let mut heads = PdfValueReader::new(&bytes, 0);
         for _ in 0..count {
-            let (Some(Value::Number(number)), Some(Value::Number(offset))) =
+            let (Some(PdfValue::Number(number)), Some(PdfValue::Number(offset))) =
                 (heads.value(budget), heads.value(budget))
             else {
                 return;
             };
             let place = first.saturating_add(offset.max(0.0) as usize);
-            let Some(value) = Reader::new(&bytes, place).value(budget) else { continue };
+            let Some(value) = PdfValueReader::new(&bytes, place).value(budget) else { continue };
             // What stands openly in the file is newer, or as good.
             let number = number.max(0.0) as u32;
-            self.objects.entry(number).or_insert(Object { value, stream: None });
+            self.objects.entry(number).or_insert(PdfObject { value, stream: None });
         }
     }
 
     /// What a value is, once references are followed.
-    pub(super) fn resolve<'d>(&'d self, mut value: &'d Value) -> Option<&'d Value> {
+    pub(super) fn resolve<'d>(&'d self, mut value: &'d PdfValue) -> Option<&'d PdfValue> {
         for _ in 0..STEPS_MAX {
             match value {
-                Value::Reference(number) => value = &self.objects.get(number)?.value,
+                PdfValue::Reference(number) => value = &self.objects.get(number)?.value,
                 value => return Some(value),
             }
         }
@@ -132,19 +133,19 @@ impl<'a> Document<'a> {
     }
 
     /// A field of a dictionary, once references are followed.
-    pub(super) fn get<'d>(&'d self, dict: &'d Dict, name: &str) -> Option<&'d Value> {
+    pub(super) fn get<'d>(&'d self, dict: &'d PdfDict, name: &str) -> Option<&'d PdfValue> {
         self.resolve(dict.get(name)?)
     }
 
     /// The unpacked bytes of the stream that a value refers to.
-    pub(super) fn stream(&self, value: &Value, budget: &mut Budget) -> Option<Vec<u8>> {
+    pub(super) fn stream(&self, value: &PdfValue, budget: &mut PdfBudget) -> Option<Vec<u8>> {
         match value {
-            Value::Reference(number) => self.stream_of(*number, budget),
+            PdfValue::Reference(number) => self.stream_of(*number, budget),
             _ => None,
         }
     }
 
-    fn stream_of(&self, number: u32, budget: &mut Budget) -> Option<Vec<u8>> {
+    fn stream_of(&self, number: u32, budget: &mut PdfBudget) -> Option<Vec<u8>> {
         let object = self.objects.get(&number)?;
         let dict = object.value.dict()?;
         let raw = self.bytes.get(object.stream.clone()?)?;
@@ -152,7 +153,7 @@ impl<'a> Document<'a> {
             return None;
         }
         let filters = self.filters(dict)?;
-        if !Budget::take(&mut budget.unpacked, &mut budget.exceeded, raw.len()) {
+        if !PdfBudget::take(&mut budget.unpacked, &mut budget.exceeded, raw.len()) {
             return None;
         }
         let mut bytes = raw.to_vec();
@@ -163,30 +164,30 @@ impl<'a> Document<'a> {
     }
 
     /// How a stream is packed, the outermost first; nothing where that is not known.
-    fn filters(&self, dict: &Dict) -> Option<Vec<Filter>> {
+    fn filters(&self, dict: &PdfDict) -> Option<Vec<PdfStreamFilter>> {
         let names = match self.get(dict, "Filter") {
             None => return Some(Vec::new()),
-            Some(name @ Value::Name(_)) => std::slice::from_ref(name),
-            Some(Value::List(names)) if names.len() <= FILTERS_MAX => names,
+            Some(name @ PdfValue::Name(_)) => std::slice::from_ref(name),
+            Some(PdfValue::List(names)) if names.len() <= FILTERS_MAX => names,
             Some(_) => return None,
         };
         let parameters = match self.get(dict, "DecodeParms") {
             None => &[],
-            Some(Value::List(parameters)) => parameters.as_slice(),
+            Some(PdfValue::List(parameters)) => parameters.as_slice(),
             Some(alone) => std::slice::from_ref(alone),
         };
-        let filter = |(at, name): (usize, &Value)| {
+        let filter = |(at, name): (usize, &PdfValue)| {
             let name = self.resolve(name)?.name()?;
             let parameters = parameters.get(at).and_then(|own| self.resolve(own)?.dict());
             Some(match name {
-                "FlateDecode" | "Fl" => Filter::Flate(self.predictor(parameters)?),
+                "FlateDecode" | "Fl" => PdfStreamFilter::Flate(self.predictor(parameters)?),
                 "LZWDecode" | "LZW" => {
                     let early = parameters.and_then(|own| self.get(own, "EarlyChange")?.number());
                     let early = if early == Some(0.0) { EarlyChange::No } else { EarlyChange::Yes };
-                    Filter::Lzw(early, self.predictor(parameters)?)
+                    PdfStreamFilter::Lzw(early, self.predictor(parameters)?)
                 }
-                "ASCIIHexDecode" | "AHx" => Filter::Hex,
-                "ASCII85Decode" | "A85" => Filter::Base85,
+                "ASCIIHexDecode" | "AHx" => PdfStreamFilter::Hex,
+                "ASCII85Decode" | "A85" => PdfStreamFilter::Base85,
                 _ => return None,
             })
         };
@@ -194,7 +195,7 @@ impl<'a> Document<'a> {
     }
 
     /// How the bytes of a stream are kept as differences; nothing where no file has such.
-    fn predictor(&self, parameters: Option<&Dict>) -> Option<Predictor> {
+    fn predictor(&self, parameters: Option<&PdfDict>) -> Option<Predictor> {
         let Some(parameters) = parameters else { return Some(Predictor::None) };
         // Figures of a file: those that are none of its kind become one that nothing fits.
         let figure = |name: &str, usual: usize| match self.get(parameters, name) {
@@ -202,7 +203,11 @@ impl<'a> Document<'a> {
             Some(value) => value.number().map_or(0, |number| number.max(0.0) as usize),
         };
         let samples = || {
-            Samples::new(figure("Colors", 1), figure("BitsPerComponent", 8), figure("Columns", 1))
+            SampleLayout::new(
+                figure("Colors", 1),
+                figure("BitsPerComponent", 8),
+                figure("Columns", 1),
+            )
         };
         match figure("Predictor", 1) {
             1 => Some(Predictor::None),
@@ -213,10 +218,10 @@ impl<'a> Document<'a> {
     }
 
     /// The pages in their order.
-    pub(super) fn pages(&self, most: usize) -> Vec<Page<'_>> {
-        let kind = |object: &Object, kind: &str| {
+    pub(super) fn pages(&self, most: usize) -> Vec<PdfPage<'_>> {
+        let kind = |object: &PdfObject, kind: &str| {
             let own = object.value.dict().and_then(|dict| self.get(dict, "Type"));
-            own.and_then(Value::name) == Some(kind)
+            own.and_then(PdfValue::name) == Some(kind)
         };
         let mut catalogs: Vec<&u32> = self
             .objects
@@ -246,36 +251,36 @@ impl<'a> Document<'a> {
         numbers.sort();
         let page = |number| {
             let dict = self.objects.get(number)?.value.dict()?;
-            let resources = self.get(dict, "Resources").and_then(Value::dict);
-            Some(Page { dict, resources })
+            let resources = self.get(dict, "Resources").and_then(PdfValue::dict);
+            Some(PdfPage { dict, resources })
         };
         numbers.into_iter().filter_map(page).take(most).collect()
     }
 
     /// Goes through the tree of pages, each node once.
-    fn walk<'d>(&'d self, root: &'d Value, most: usize, pages: &mut Vec<Page<'d>>) {
+    fn walk<'d>(&'d self, root: &'d PdfValue, most: usize, pages: &mut Vec<PdfPage<'d>>) {
         let mut seen = HashSet::new();
-        let mut waiting: Vec<(&Value, Option<&Dict>)> = vec![(root, None)];
+        let mut waiting: Vec<(&PdfValue, Option<&PdfDict>)> = vec![(root, None)];
         let mut nodes = 0;
         while let Some((node, inherited)) = waiting.pop() {
             nodes += 1;
             if pages.len() >= most || nodes > NODES_MAX {
                 return;
             }
-            if let Value::Reference(number) = node
+            if let PdfValue::Reference(number) = node
                 && !seen.insert(*number)
             {
                 continue;
             }
-            let Some(dict) = self.resolve(node).and_then(Value::dict) else { continue };
-            let resources = self.get(dict, "Resources").and_then(Value::dict).or(inherited);
-            match self.get(dict, "Kids").and_then(Value::list) {
+            let Some(dict) = self.resolve(node).and_then(PdfValue::dict) else { continue };
+            let resources = self.get(dict, "Resources").and_then(PdfValue::dict).or(inherited);
+            match self.get(dict, "Kids").and_then(PdfValue::list) {
                 Some(kids) => {
                     // Kids that are written out are not known by a number, and may come again.
                     let room = NODES_MAX.saturating_sub(nodes + waiting.len());
                     waiting.extend(kids.iter().take(room).rev().map(|kid| (kid, resources)));
                 }
-                None => pages.push(Page { dict, resources }),
+                None => pages.push(PdfPage { dict, resources }),
             }
         }
     }
@@ -298,7 +303,11 @@ fn number_before(bytes: &[u8], place: usize) -> Option<u32> {
 }
 
 /// Where the bytes of a stream lie, if that is what follows.
-fn stream_after(bytes: &[u8], reader: &mut Reader<'_>, value: &Value) -> Option<Range<usize>> {
+fn stream_after(
+    bytes: &[u8],
+    reader: &mut PdfValueReader<'_>,
+    value: &PdfValue,
+) -> Option<Range<usize>> {
     let dict = value.dict()?;
     reader.skip_space();
     let after = reader.rest().strip_prefix(b"stream")?;
@@ -311,7 +320,7 @@ fn stream_after(bytes: &[u8], reader: &mut Reader<'_>, value: &Value) -> Option<
         rest.get(space..)?.starts_with(b"endstream").then_some(end)
     };
     // A length is believed where a stream ends there.
-    let told = dict.get("Length").and_then(Value::number).filter(|length| *length >= 0.0);
+    let told = dict.get("Length").and_then(PdfValue::number).filter(|length| *length >= 0.0);
     let told = told.and_then(|length| ends_at(start.checked_add(length as usize)?));
     let end = told.or_else(|| Some(start + memmem::find(after, b"endstream")?));
     let end = end.unwrap_or(bytes.len());

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 
 use encoding_rs::{MACINTOSH, WINDOWS_1252};
 
-use super::Budget;
-use super::document::Document;
-use super::glyphs;
-use super::syntax::{Dict, Reader, Value};
+use super::PdfBudget;
+use super::document::PdfDocument;
+use super::glyph_names;
+use super::syntax::{PdfDict, PdfValue, PdfValueReader};
 
 /// Most codes of one font that are told apart.
 const CODES_MAX: usize = 70_000;
@@ -19,7 +19,7 @@ const USUAL_WIDTH: f64 = 500.0;
 const LIGATURE_CHARS_MAX: usize = 16;
 
 /// How the codes of a text are read.
-pub(super) struct Font {
+pub(super) struct PdfFont {
     /// Bytes of a code.
     width: usize,
     letters: HashMap<u32, String>,
@@ -45,9 +45,9 @@ pub(super) struct Glyph<'f> {
     pub(super) is_space: bool,
 }
 
-impl Font {
-    pub(super) fn read(dict: &Dict, document: &Document<'_>, budget: &mut Budget) -> Self {
-        let name = |field: &str| document.get(dict, field).and_then(Value::name);
+impl PdfFont {
+    pub(super) fn read(dict: &PdfDict, document: &PdfDocument<'_>, budget: &mut PdfBudget) -> Self {
+        let name = |field: &str| document.get(dict, field).and_then(PdfValue::name);
         let is_composite = name("Subtype") == Some("Type0");
         let mut font = Self {
             width: if is_composite { 2 } else { 1 },
@@ -93,13 +93,13 @@ impl Font {
         }
     }
 
-    fn read_simple(&mut self, dict: &Dict, document: &Document<'_>, budget: &mut Budget) {
+    fn read_simple(&mut self, dict: &PdfDict, document: &PdfDocument<'_>, budget: &mut PdfBudget) {
         let encoding = document.get(dict, "Encoding");
         let base = match encoding {
-            Some(Value::Dict(encoding)) => document.get(encoding, "BaseEncoding"),
+            Some(PdfValue::Dict(encoding)) => document.get(encoding, "BaseEncoding"),
             encoding => encoding,
         };
-        let table = match base.and_then(Value::name) {
+        let table = match base.and_then(PdfValue::name) {
             Some("MacRomanEncoding") => MACINTOSH,
             _ => WINDOWS_1252,
         };
@@ -107,17 +107,18 @@ impl Font {
             let (letter, _) = table.decode_without_bom_handling(std::slice::from_ref(&code));
             self.letters.insert(u32::from(code), letter.into_owned());
         }
-        if let Some(Value::Dict(encoding)) = encoding
-            && let Some(differences) = document.get(encoding, "Differences").and_then(Value::list)
+        if let Some(PdfValue::Dict(encoding)) = encoding
+            && let Some(differences) =
+                document.get(encoding, "Differences").and_then(PdfValue::list)
         {
             let mut code = 0_u32;
             for value in differences.iter().take_while(|_| budget.work(CODE_COST)) {
                 match value {
-                    Value::Number(number) => code = code_number(*number),
-                    Value::Name(name) => {
+                    PdfValue::Number(number) => code = code_number(*number),
+                    PdfValue::Name(name) => {
                         // Its codes are single bytes.
                         if code <= 255
-                            && let Some(letters) = glyphs::letters(name)
+                            && let Some(letters) = glyph_names::letters(name)
                         {
                             self.letters.insert(code, letters);
                         }
@@ -127,36 +128,41 @@ impl Font {
                 }
             }
         }
-        let first = document.get(dict, "FirstChar").and_then(Value::number).unwrap_or_default();
+        let first = document.get(dict, "FirstChar").and_then(PdfValue::number).unwrap_or_default();
         let first = code_number(first);
-        let widths = document.get(dict, "Widths").and_then(Value::list).unwrap_or_default();
+        let widths = document.get(dict, "Widths").and_then(PdfValue::list).unwrap_or_default();
         for (code, width) in (first..).zip(widths.iter().take(256)) {
-            if let Some(width) = document.resolve(width).and_then(Value::number) {
+            if let Some(width) = document.resolve(width).and_then(PdfValue::number) {
                 self.widths.insert(code, width);
             }
         }
     }
 
-    fn read_descendant(&mut self, dict: &Dict, document: &Document<'_>, budget: &mut Budget) {
-        let descendants = document.get(dict, "DescendantFonts").and_then(Value::list);
+    fn read_descendant(
+        &mut self,
+        dict: &PdfDict,
+        document: &PdfDocument<'_>,
+        budget: &mut PdfBudget,
+    ) {
+        let descendants = document.get(dict, "DescendantFonts").and_then(PdfValue::list);
         let descendant = descendants.and_then(|fonts| document.resolve(fonts.first()?));
-        let Some(descendant) = descendant.and_then(Value::dict) else { return };
-        let usual = document.get(descendant, "DW").and_then(Value::number);
+        let Some(descendant) = descendant.and_then(PdfValue::dict) else { return };
+        let usual = document.get(descendant, "DW").and_then(PdfValue::number);
         self.usual_width = usual.unwrap_or(1_000.0);
         let mut widths =
-            document.get(descendant, "W").and_then(Value::list).unwrap_or_default().iter();
+            document.get(descendant, "W").and_then(PdfValue::list).unwrap_or_default().iter();
         let mut left = CODES_MAX;
         // `10 [500 600]`, or `10 20 500`.
-        while let Some(first) = widths.next().and_then(Value::number) {
+        while let Some(first) = widths.next().and_then(PdfValue::number) {
             let first = code_number(first);
             match widths.next().and_then(|value| document.resolve(value)) {
-                Some(Value::List(each)) => {
+                Some(PdfValue::List(each)) => {
                     for (code, width) in (first..).zip(each).take_while(|_| budget.work(CODE_COST))
                     {
                         self.set_width(code, width, &mut left);
                     }
                 }
-                Some(Value::Number(last)) => {
+                Some(PdfValue::Number(last)) => {
                     let Some(width) = widths.next() else { return };
                     let codes = (first..=code_number(*last)).take(left);
                     for code in codes.take_while(|_| budget.work(CODE_COST)) {
@@ -169,7 +175,7 @@ impl Font {
     }
 
     /// Notes a width, if any may still be noted.
-    fn set_width(&mut self, code: u32, width: &Value, left: &mut usize) {
+    fn set_width(&mut self, code: u32, width: &PdfValue, left: &mut usize) {
         if let (Some(width), Some(fewer)) = (width.number(), left.checked_sub(1)) {
             *left = fewer;
             self.widths.insert(code, width);
@@ -177,15 +183,15 @@ impl Font {
     }
 
     /// Reads the table that says what codes stand for.
-    fn read_map(&mut self, map: &[u8], budget: &mut Budget) {
-        let mut reader = Reader::new(map, 0);
-        let mut texts: Vec<Value> = Vec::new();
+    fn read_map(&mut self, map: &[u8], budget: &mut PdfBudget) {
+        let mut reader = PdfValueReader::new(map, 0);
+        let mut texts: Vec<PdfValue> = Vec::new();
         while let Some(value) = reader.value(budget) {
             match value {
-                Value::Word(word) => {
+                PdfValue::Word(word) => {
                     match word.as_str() {
                         "endcodespacerange" => {
-                            if let Some(Value::Text(code)) = texts.first() {
+                            if let Some(PdfValue::Text(code)) = texts.first() {
                                 self.width = code.len().clamp(1, 4);
                             }
                         }
@@ -195,7 +201,7 @@ impl Font {
                     }
                     texts.clear();
                 }
-                value @ (Value::Text(_) | Value::List(_)) if texts.len() < CODES_MAX => {
+                value @ (PdfValue::Text(_) | PdfValue::List(_)) if texts.len() < CODES_MAX => {
                     texts.push(value);
                 }
                 _ => {}
@@ -203,19 +209,19 @@ impl Font {
         }
     }
 
-    fn map_one(&mut self, pair: &[Value]) {
-        if let [Value::Text(code), Value::Text(letters)] = pair
+    fn map_one(&mut self, pair: &[PdfValue]) {
+        if let [PdfValue::Text(code), PdfValue::Text(letters)] = pair
             && self.letters.len() < CODES_MAX
         {
             self.letters.insert(code_of(code), wide_text(letters));
         }
     }
 
-    fn map_range(&mut self, row: &[Value]) {
-        let [Value::Text(first), Value::Text(last), target] = row else { return };
+    fn map_range(&mut self, row: &[PdfValue]) {
+        let [PdfValue::Text(first), PdfValue::Text(last), target] = row else { return };
         let (first, last) = (code_of(first), code_of(last));
         match target {
-            Value::Text(letters) => {
+            PdfValue::Text(letters) => {
                 let letters = wide_text(letters);
                 let mut chars = letters.chars();
                 // Only a single letter can be counted on from.
@@ -227,9 +233,9 @@ impl Font {
                     self.letters.insert(first, letters);
                 }
             }
-            Value::List(each) => {
+            PdfValue::List(each) => {
                 for (code, letters) in (first..=last).zip(each) {
-                    if let Value::Text(letters) = letters
+                    if let PdfValue::Text(letters) = letters
                         && self.letters.len() < CODES_MAX
                     {
                         self.letters.insert(code, wide_text(letters));

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Budget;
+use super::PdfBudget;
 
 /// How deep lists and dictionaries may lie in each other.
 const DEPTH_MAX: usize = 24;
@@ -12,24 +12,24 @@ const WORD_BYTES_MAX: usize = 128;
 const TEXT_BYTES_MAX: usize = 1024 * 1024;
 
 /// A dictionary.
-pub(super) type Dict = BTreeMap<String, Value>;
+pub(super) type PdfDict = BTreeMap<String, PdfValue>;
 
 /// One value.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Value {
+pub(super) enum PdfValue {
     Null,
     Number(f64),
     Name(String),
     Text(Vec<u8>),
-    List(Vec<Value>),
-    Dict(Dict),
+    List(Vec<PdfValue>),
+    Dict(PdfDict),
     /// Another object, by its number.
     Reference(u32),
     /// Anything else: `true`, `obj`, an operator of a page.
     Word(String),
 }
 
-impl Value {
+impl PdfValue {
     pub(super) fn number(&self) -> Option<f64> {
         match self {
             Self::Number(number) => Some(*number),
@@ -44,14 +44,14 @@ impl Value {
         }
     }
 
-    pub(super) fn list(&self) -> Option<&[Value]> {
+    pub(super) fn list(&self) -> Option<&[PdfValue]> {
         match self {
             Self::List(list) => Some(list),
             _ => None,
         }
     }
 
-    pub(super) fn dict(&self) -> Option<&Dict> {
+    pub(super) fn dict(&self) -> Option<&PdfDict> {
         match self {
             Self::Dict(dict) => Some(dict),
             _ => None,
@@ -64,12 +64,12 @@ impl Value {
 }
 
 /// Reads values one after the other.
-pub(super) struct Reader<'a> {
+pub(super) struct PdfValueReader<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> PdfValueReader<'a> {
     pub(super) fn new(bytes: &'a [u8], at: usize) -> Self {
         Self { bytes, at: at.min(bytes.len()) }
     }
@@ -91,14 +91,14 @@ impl<'a> Reader<'a> {
     }
 
     /// The next value; none at the end, or when the budget is used up.
-    pub(super) fn value(&mut self, budget: &mut Budget) -> Option<Value> {
+    pub(super) fn value(&mut self, budget: &mut PdfBudget) -> Option<PdfValue> {
         let start = self.at;
         let value = self.value_at(0, budget);
         let covered = budget.work(self.at.saturating_sub(start).max(1));
         value.filter(|_| covered)
     }
 
-    fn value_at(&mut self, depth: usize, budget: &mut Budget) -> Option<Value> {
+    fn value_at(&mut self, depth: usize, budget: &mut PdfBudget) -> Option<PdfValue> {
         if !budget.value() {
             return None;
         }
@@ -106,34 +106,34 @@ impl<'a> Reader<'a> {
         match self.peek()? {
             b'/' => {
                 self.at += 1;
-                Some(Value::Name(self.name()))
+                Some(PdfValue::Name(self.name()))
             }
-            b'(' => Some(Value::Text(self.text())),
+            b'(' => Some(PdfValue::Text(self.text())),
             b'<' if self.rest().starts_with(b"<<") => {
                 self.at += 2;
-                self.dict(depth, budget).map(Value::Dict)
+                self.dict(depth, budget).map(PdfValue::Dict)
             }
-            b'<' => Some(Value::Text(self.hex())),
+            b'<' => Some(PdfValue::Text(self.hex())),
             b'[' => {
                 self.at += 1;
-                self.list(depth, budget).map(Value::List)
+                self.list(depth, budget).map(PdfValue::List)
             }
             b'>' | b']' | b'{' | b'}' | b')' => {
                 let end = if self.rest().starts_with(b">>") { 2 } else { 1 };
                 let word = self.rest().get(..end).unwrap_or_default();
                 let word = String::from_utf8_lossy(word).into_owned();
                 self.at += end;
-                Some(Value::Word(word))
+                Some(PdfValue::Word(word))
             }
             b'+' | b'-' | b'.' | b'0'..=b'9' => Some(self.number_or_reference()),
             _ => {
                 let word = self.word();
-                Some(if word == "null" { Value::Null } else { Value::Word(word) })
+                Some(if word == "null" { PdfValue::Null } else { PdfValue::Word(word) })
             }
         }
     }
 
-    fn list(&mut self, depth: usize, budget: &mut Budget) -> Option<Vec<Value>> {
+    fn list(&mut self, depth: usize, budget: &mut PdfBudget) -> Option<Vec<PdfValue>> {
         if depth >= DEPTH_MAX {
             return None;
         }
@@ -148,14 +148,14 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn dict(&mut self, depth: usize, budget: &mut Budget) -> Option<Dict> {
+    fn dict(&mut self, depth: usize, budget: &mut PdfBudget) -> Option<PdfDict> {
         if depth >= DEPTH_MAX {
             return None;
         }
-        let mut dict = Dict::new();
+        let mut dict = PdfDict::new();
         loop {
             match self.value_at(depth + 1, budget)? {
-                Value::Name(name) => match self.value_at(depth + 1, budget)? {
+                PdfValue::Name(name) => match self.value_at(depth + 1, budget)? {
                     end if end.is_word(">>") => return Some(dict),
                     value => drop(dict.insert(name, value)),
                 },
@@ -217,7 +217,7 @@ impl<'a> Reader<'a> {
         String::from_utf8_lossy(&name).into_owned()
     }
 
-    fn number_or_reference(&mut self) -> Value {
+    fn number_or_reference(&mut self) -> PdfValue {
         let first = self.plain();
         let after = self.at;
         if let Some(object) = whole(first) {
@@ -225,16 +225,16 @@ impl<'a> Reader<'a> {
             let generation = self.plain();
             self.skip_space();
             if whole(generation).is_some() && self.plain() == b"R" {
-                return Value::Reference(object);
+                return PdfValue::Reference(object);
             }
             self.at = after;
         }
         let text = std::str::from_utf8(first).unwrap_or_default();
         match text.parse::<f64>() {
-            Ok(number) if number.is_finite() => Value::Number(number),
-            _ if first.is_empty() => Value::Null,
+            Ok(number) if number.is_finite() => PdfValue::Number(number),
+            _ if first.is_empty() => PdfValue::Null,
             // Some write `--5` or `1.2.3`; what is meant is not worth a guess.
-            _ => Value::Number(0.0),
+            _ => PdfValue::Number(0.0),
         }
     }
 

@@ -131,7 +131,7 @@ fn objects_in_streams_and_forms_are_found() {
 
 /// Codes one after the other, as LZW writes them. `early` is 1 where they get longer before they must.
 #[derive(Default)]
-struct Codes {
+struct LzwCodeWriter {
     packed: Vec<u8>,
     held: u64,
     bits: u32,
@@ -140,7 +140,7 @@ struct Codes {
     early: usize,
 }
 
-impl Codes {
+impl LzwCodeWriter {
     fn put(&mut self, code: u32) {
         let width = match 257 + self.count + self.early {
             ..512 => 9,
@@ -169,7 +169,7 @@ impl Codes {
 
 /// Packs as LZW does, with a table that is emptied before it is full.
 fn lzw(content: &[u8], early: usize) -> Vec<u8> {
-    let mut codes = Codes { early, ..Codes::default() };
+    let mut codes = LzwCodeWriter { early, ..LzwCodeWriter::default() };
     codes.put(256);
     let mut table: HashMap<Vec<u8>, u32> = HashMap::new();
     let code = |table: &HashMap<Vec<u8>, u32>, word: &[u8]| match word {
@@ -197,7 +197,7 @@ fn lzw(content: &[u8], early: usize) -> Vec<u8> {
 
 /// Each code stands for one byte more than the last.
 fn lzw_bomb() -> Vec<u8> {
-    let mut codes = Codes { early: 1, ..Codes::default() };
+    let mut codes = LzwCodeWriter { early: 1, ..LzwCodeWriter::default() };
     for _ in 0..10 {
         codes.put(256);
         codes.put(u32::from(b' '));
@@ -303,12 +303,13 @@ fn objects_in_streams_of_differences_are_found() {
 
 #[test]
 fn samples_of_every_size_are_summed_up() {
-    use super::filter::{Filter, Predictor, Samples};
+    use super::stream_filter::{PdfStreamFilter, Predictor, SampleLayout};
     #[track_caller]
     fn check(samples: (usize, usize, usize), differences: &[u8], expected: &[u8]) {
         let (colors, bits, columns) = samples;
-        let predictor = Predictor::Tiff(Samples::new(colors, bits, columns).unwrap());
-        let undone = Filter::Flate(predictor).undo(&packed(differences), &mut Budget::for_file(9));
+        let predictor = Predictor::Tiff(SampleLayout::new(colors, bits, columns).unwrap());
+        let undone = PdfStreamFilter::Flate(predictor)
+            .undo(&packed(differences), &mut PdfBudget::for_file(9));
         assert_eq!(undone.unwrap(), expected, "{samples:?}");
     }
     check((1, 8, 3), &[1, 2, 255, 5], &[1, 3, 2, 5]);
@@ -317,7 +318,7 @@ fn samples_of_every_size_are_summed_up() {
     check((1, 4, 4), &[0x12, 0xF1], &[0x13, 0x23]);
     check((1, 1, 8), &[0b1010_0001], &[0b1100_0001]);
     for wrong in [(0, 8, 1), (1, 3, 1), (1, 8, 0), (99, 8, 1), (1, 8, usize::MAX)] {
-        assert!(Samples::new(wrong.0, wrong.1, wrong.2).is_none());
+        assert!(SampleLayout::new(wrong.0, wrong.1, wrong.2).is_none());
     }
 }
 

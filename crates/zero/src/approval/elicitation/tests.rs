@@ -5,7 +5,7 @@ use serde_json::json;
 use super::*;
 
 /// Puts a form to somebody who types these lines; gives the answer and what they saw.
-fn ask(wanted: Wanted, lines: &[&str]) -> (ElicitationAnswer, String) {
+fn ask(wanted: ElicitationMode, lines: &[&str]) -> (ElicitationAnswer, String) {
     let elicitation = Elicitation {
         origin: "MCP server `docs`".to_owned(),
         call: None,
@@ -17,8 +17,8 @@ fn ask(wanted: Wanted, lines: &[&str]) -> (ElicitationAnswer, String) {
 
 fn put(elicitation: &Elicitation, lines: &[&str]) -> (ElicitationAnswer, String) {
     let terminal = Terminal::for_test();
-    let (counter, answers) = (Counter::new(&terminal.err), Answers::script(lines));
-    let form = Form { terminal: terminal.clone(), answers, counter };
+    let (counter, answers) = (ElapsedCounter::new(&terminal.err), AnswerSource::script(lines));
+    let form = TerminalElicitor { terminal: terminal.clone(), answers, counter };
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let answer = runtime.block_on(form.elicit(elicitation));
     (answer, terminal.err.written())
@@ -29,7 +29,7 @@ fn put(elicitation: &Elicitation, lines: &[&str]) -> (ElicitationAnswer, String)
 fn check(field: Value, is_required: bool, lines: &[&str], expected: Option<Value>) {
     let required = if is_required { json!(["f"]) } else { json!([]) };
     let schema = json!({"type": "object", "properties": {"f": field}, "required": required});
-    let (answer, seen) = ask(Wanted::Form(schema), lines);
+    let (answer, seen) = ask(ElicitationMode::Form(schema), lines);
     let sent = match answer {
         ElicitationAnswer::Accept(values) => Some(Value::Object(values)),
         ElicitationAnswer::Decline | ElicitationAnswer::Cancel => None,
@@ -95,9 +95,9 @@ fn nothing_is_sent_without_a_yes() {
     check(field(), true, &[], None);
     check(field(), true, &["", "", "", "", "", "y"], None);
     let form = json!({"type": "object", "properties": {"f": field()}});
-    let (declined, _) = ask(Wanted::Form(form.clone()), &["abc", "n"]);
+    let (declined, _) = ask(ElicitationMode::Form(form.clone()), &["abc", "n"]);
     assert_eq!(declined, ElicitationAnswer::Decline);
-    let (gone, _) = ask(Wanted::Form(form), &["abc"]);
+    let (gone, _) = ask(ElicitationMode::Form(form), &["abc"]);
     assert_eq!(gone, ElicitationAnswer::Cancel);
 }
 
@@ -110,11 +110,11 @@ fn what_is_sent_is_shown_once_more_in_the_words_it_was_asked_in() {
         "q3": {"type": "string", "title": "Other"},
         "q4": {"type": "boolean"},
     }});
-    let (_, seen) = ask(Wanted::Form(form.clone()), &["1", "1,2", "my own", "no", "y"]);
+    let (_, seen) = ask(ElicitationMode::Form(form.clone()), &["1", "1,2", "my own", "no", "y"]);
     let summary = "\n  Database  Redis – Key-value\n  Backups  daily; weekly\n  Other  my own\n  q4  no\n\
         Send this to MCP server `docs`? [y/N] ";
     assert!(seen.ends_with(summary), "{seen}");
-    let (_, seen) = ask(Wanted::Form(form), &["", "", "", "", "y"]);
+    let (_, seen) = ask(ElicitationMode::Form(form), &["", "", "", "", "y"]);
     assert!(seen.contains("\n  nothing was filled in\n"), "{seen}");
 }
 
@@ -124,7 +124,9 @@ fn the_agent_is_an_asker_like_any_other() {
         origin: "the agent".to_owned(),
         call: None,
         message: "Which?".to_owned(),
-        wanted: Wanted::Form(json!({"properties": {"q1": {"type": "string", "title": "Milk"}}})),
+        wanted: ElicitationMode::Form(
+            json!({"properties": {"q1": {"type": "string", "title": "Milk"}}}),
+        ),
     };
     let (_, seen) = put(&agent, &["oat", "y"]);
     assert!(seen.starts_with("\nThe agent asks:\n  │ Which?\n"), "{seen}");
@@ -139,7 +141,7 @@ fn what_cannot_be_asked_for_is_not_answered() {
         json!({"type": "object", "properties": {"f": {"type": "array", "items": {"type": "string"}}}}),
         json!({"type": "object", "properties": {"f": {"type": "string", "enum": []}}}),
     ] {
-        let (answer, seen) = ask(Wanted::Form(schema), &["y", "y"]);
+        let (answer, seen) = ask(ElicitationMode::Form(schema), &["y", "y"]);
         assert_eq!(answer, ElicitationAnswer::Cancel);
         assert!(seen.contains("cannot be asked here"), "{seen}");
     }
@@ -148,10 +150,10 @@ fn what_cannot_be_asked_for_is_not_answered() {
 #[test]
 fn who_asks_is_said_first_and_a_page_is_shown_whole() {
     let url = format!("https://login.example.com/{}", "x".repeat(300));
-    let (answer, seen) = ask(Wanted::Visit(url.clone()), &["yes"]);
+    let (answer, seen) = ask(ElicitationMode::Visit(url.clone()), &["yes"]);
     assert_eq!(answer, ElicitationAnswer::Accept(Map::new()));
     assert!(seen.starts_with("\nMCP server `docs` asks:\n  │ Who are you?\n"), "{seen}");
     assert!(seen.contains("  │ \\u{1b}[2JAllow? [y/N]\n") && seen.contains(&url), "{seen}");
-    let (answer, _) = ask(Wanted::Visit(url), &["n"]);
+    let (answer, _) = ask(ElicitationMode::Visit(url), &["n"]);
     assert_eq!(answer, ElicitationAnswer::Decline);
 }

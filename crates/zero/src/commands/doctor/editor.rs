@@ -2,10 +2,10 @@
 
 use zero_wire::client::GatewayUrl;
 
-use super::findings::Findings;
-use crate::settings::Settings;
+use super::findings::DoctorReport;
+use crate::settings::WorkspaceSettings;
 
-pub(super) fn check(settings: &Settings, findings: &mut Findings) {
+pub(super) fn check(settings: &WorkspaceSettings, findings: &mut DoctorReport) {
     let gateway = match settings.gateway().remote.and_then(|remote| remote.url) {
         // What is no address is told elsewhere, and not shown: it may hold a secret.
         Some(url) => match url.parse::<GatewayUrl>() {

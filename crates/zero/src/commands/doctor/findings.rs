@@ -4,9 +4,9 @@ use serde::Serialize;
 
 /// One line of the report.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Finding {
+pub(super) struct DoctorFinding {
     /// How it is.
-    pub(super) status: Status,
+    pub(super) status: FindingStatus,
     /// What was looked at.
     pub(super) check: &'static str,
     /// What was found.
@@ -18,7 +18,7 @@ pub(super) struct Finding {
 
 /// How it is with what was looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub(super) enum Status {
+pub(super) enum FindingStatus {
     /// As it should be.
     #[serde(rename = "ok")]
     Well,
@@ -32,12 +32,12 @@ pub(super) enum Status {
 
 /// The findings so far.
 #[derive(Debug, Default)]
-pub(super) struct Findings(pub(super) Vec<Finding>);
+pub(super) struct DoctorReport(pub(super) Vec<DoctorFinding>);
 
-impl Findings {
+impl DoctorReport {
     pub(super) fn well(&mut self, check: &'static str, message: impl Into<String>) {
         let message = message.into();
-        self.0.push(Finding { status: Status::Well, check, message, fix: None });
+        self.0.push(DoctorFinding { status: FindingStatus::Well, check, message, fix: None });
     }
 
     pub(super) fn notable(
@@ -47,7 +47,7 @@ impl Findings {
         fix: impl Into<String>,
     ) {
         let (message, fix) = (message.into(), Some(fix.into()));
-        self.0.push(Finding { status: Status::Notable, check, message, fix });
+        self.0.push(DoctorFinding { status: FindingStatus::Notable, check, message, fix });
     }
 
     pub(super) fn wrong(
@@ -57,6 +57,6 @@ impl Findings {
         fix: impl Into<String>,
     ) {
         let (message, fix) = (message.into(), Some(fix.into()));
-        self.0.push(Finding { status: Status::Wrong, check, message, fix });
+        self.0.push(DoctorFinding { status: FindingStatus::Wrong, check, message, fix });
     }
 }

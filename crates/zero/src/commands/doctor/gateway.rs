@@ -5,14 +5,14 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use zero_gateway::GatewayLimits;
-use zero_sandbox::{StateDir, open_files};
-use zero_wire::client::{BadUrl, GatewayUrl};
+use zero_sandbox::{StateDir, open_file_limit};
+use zero_wire::client::{GatewayUrl, GatewayUrlError};
 
-use super::findings::Findings;
-use crate::App;
-use crate::connection::TOKEN_FILE;
-use crate::settings::Settings;
-use crate::settings::gateway::{GatewaySettings, RemoteSetting};
+use super::findings::DoctorReport;
+use crate::AppContext;
+use crate::gateway_connection::TOKEN_FILE;
+use crate::settings::WorkspaceSettings;
+use crate::settings::gateway::{GatewaySettings, RemoteGatewaySetting};
 use crate::settings::layer::shown;
 use crate::settings::models::SecretSetting;
 use crate::telemetry::check_setting;
@@ -22,7 +22,7 @@ const CHECK: &str = "gateway";
 /// Fewer connections than this are worth a word.
 const CONNECTIONS_FEW: usize = 1_000;
 
-pub(super) fn check(app: &App, settings: &Settings, findings: &mut Findings) {
+pub(super) fn check(app: &AppContext, settings: &WorkspaceSettings, findings: &mut DoctorReport) {
     let gateway = settings.gateway();
     let before = findings.0.len();
     address(&gateway, findings);
@@ -46,7 +46,7 @@ pub(super) fn check(app: &App, settings: &Settings, findings: &mut Findings) {
 }
 
 /// The token of this machine, which a gateway made at its first start.
-pub(super) fn own_token(app: &App, state: &StateDir, findings: &mut Findings) {
+pub(super) fn own_token(app: &AppContext, state: &StateDir, findings: &mut DoctorReport) {
     let path = state.path().join(TOKEN_FILE);
     private(app, &path, "the token", findings);
 }
@@ -60,7 +60,7 @@ fn summary(gateway: &GatewaySettings) -> String {
     format!("{reached}; named tokens: {}", gateway.tokens.len())
 }
 
-fn address(gateway: &GatewaySettings, findings: &mut Findings) {
+fn address(gateway: &GatewaySettings, findings: &mut DoctorReport) {
     let Some(address) = gateway.bind.filter(|bind| !bind.to_canonical().is_loopback()) else {
         return;
     };
@@ -87,8 +87,8 @@ fn address(gateway: &GatewaySettings, findings: &mut Findings) {
 }
 
 /// How many connections fit into the files that may be open here.
-fn connections(findings: &mut Findings) {
-    let files = open_files::most();
+fn connections(findings: &mut DoctorReport) {
+    let files = open_file_limit::most();
     let room = GatewayLimits::default().within_open_files(files).connections_max;
     if room < CONNECTIONS_FEW {
         findings.notable(
@@ -100,12 +100,12 @@ fn connections(findings: &mut Findings) {
 }
 
 /// Files that hold what others must not know.
-fn secrets(app: &App, gateway: &GatewaySettings, findings: &mut Findings) {
+fn secrets(app: &AppContext, gateway: &GatewaySettings, findings: &mut DoctorReport) {
     for (name, token) in &gateway.tokens {
         if let Err(why) = token_holder::holder(name, &gateway.tokens) {
             findings.wrong(
                 CHECK,
-                format!("the token of {} cannot be used: {why}", zero_core::shown::quoted(name)),
+                format!("the token of {} cannot be used: {why}", zero_core::sanitize::quoted(name)),
                 "until then `zero gateway` does not start",
             );
         }
@@ -134,13 +134,13 @@ fn secrets(app: &App, gateway: &GatewaySettings, findings: &mut Findings) {
     }
 }
 
-fn check_remote(app: &App, remote: &RemoteSetting, findings: &mut Findings) {
+fn check_remote(app: &AppContext, remote: &RemoteGatewaySetting, findings: &mut DoctorReport) {
     const CHECK: &str = "remote";
     let url = remote.url.as_deref().map(str::parse::<GatewayUrl>);
     match url {
         None => {}
         Some(Err(why)) => {
-            let why: BadUrl = why;
+            let why: GatewayUrlError = why;
             findings.wrong(CHECK, format!("`gateway.remote.url`: {why}"), "correct it");
         }
         Some(Ok(url)) if url.is_secure() || url.is_loopback() => {
@@ -177,7 +177,7 @@ fn check_remote(app: &App, remote: &RemoteSetting, findings: &mut Findings) {
 }
 
 /// A path as settings write it.
-fn file_of(app: &App, file: &str) -> PathBuf {
+fn file_of(app: &AppContext, file: &str) -> PathBuf {
     match (file.strip_prefix("~/"), app.config.home(), app.config.cwd()) {
         (Some(rest), Some(home), _) => home.join(rest),
         (_, _, Ok(cwd)) => cwd.join(file),
@@ -186,13 +186,13 @@ fn file_of(app: &App, file: &str) -> PathBuf {
 }
 
 /// A file that has to be there and be its owner's alone.
-fn present(app: &App, file: &str, what: &str, findings: &mut Findings) {
+fn present(app: &AppContext, file: &str, what: &str, findings: &mut DoctorReport) {
     if is_there(app, file, what, findings) {
         private(app, &file_of(app, file), what, findings);
     }
 }
 
-fn is_there(app: &App, file: &str, what: &str, findings: &mut Findings) -> bool {
+fn is_there(app: &AppContext, file: &str, what: &str, findings: &mut DoctorReport) -> bool {
     let path = file_of(app, file);
     let is_there = std::fs::metadata(&path).is_ok();
     if !is_there {
@@ -202,7 +202,7 @@ fn is_there(app: &App, file: &str, what: &str, findings: &mut Findings) -> bool 
     is_there
 }
 
-fn private(app: &App, path: &Path, what: &str, findings: &mut Findings) {
+fn private(app: &AppContext, path: &Path, what: &str, findings: &mut DoctorReport) {
     if let Some(bits) = open_to_others(path) {
         let path = shown(path, app.config.home());
         findings.wrong(

@@ -2,20 +2,25 @@
 
 use std::path::{Path, PathBuf};
 
-use zero_policy::Mode;
-use zero_runtime::{Access, Hook};
+use zero_policy::PermissionMode;
+use zero_runtime::{Hook, LaunchAccess};
 
-use super::findings::Findings;
-use crate::App;
-use crate::settings::Settings;
-use crate::settings::tools_command::is_found;
+use super::findings::DoctorReport;
+use crate::AppContext;
+use crate::settings::WorkspaceSettings;
+use crate::settings::tool_commands::is_found;
 
 const CHECK: &str = "hooks";
 const UNTIL_THEN: &str = "until then it fails at every call it is for";
 
-pub(super) fn check(app: &App, folder: &Path, settings: &Settings, findings: &mut Findings) {
+pub(super) fn check(
+    app: &AppContext,
+    folder: &Path,
+    settings: &WorkspaceSettings,
+    findings: &mut DoctorReport,
+) {
     let hooks = settings.hooks(app.config.home());
-    let place = Place::of(app, folder, settings);
+    let place = HookCheckContext::of(app, folder, settings);
     for (when, hooks) in [("before", &hooks.before), ("after", &hooks.after)] {
         if hooks.is_empty() {
             continue;
@@ -33,17 +38,17 @@ pub(super) fn check(app: &App, folder: &Path, settings: &Settings, findings: &mu
 }
 
 /// Where hooks would run.
-struct Place<'a> {
+struct HookCheckContext<'a> {
     folder: &'a Path,
     /// Where programs are found that calls cannot have put there.
     search_path: Vec<PathBuf>,
     /// zero's own folders.
     own: Vec<PathBuf>,
-    mode: Mode,
+    mode: PermissionMode,
 }
 
-impl<'a> Place<'a> {
-    fn of(app: &App, folder: &'a Path, settings: &Settings) -> Self {
+impl<'a> HookCheckContext<'a> {
+    fn of(app: &AppContext, folder: &'a Path, settings: &WorkspaceSettings) -> Self {
         let outside = app.config.search_path().iter().filter(|place| !place.starts_with(folder));
         let config = app.config.settings_file().ok();
         let config = config.and_then(|file| file.parent().map(Path::to_owned));
@@ -74,7 +79,7 @@ impl<'a> Place<'a> {
             let what = format!("there is no program `{program}` that could run");
             return Some((what, "install it, make it executable, or correct the hook"));
         }
-        if hook.access == Access::AsCommands && self.mode == Mode::Plan {
+        if hook.access == LaunchAccess::AsCommands && self.mode == PermissionMode::Plan {
             let what = format!("`{program}` may change things, which nothing does in plan mode");
             return Some((what, "set its `access` to `read`, or leave plan mode"));
         }

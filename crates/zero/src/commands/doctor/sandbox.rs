@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use zero_core::{CommandLimit, CommandLimits, Limits, ToolName};
-use zero_runtime::{HostConfig, Trial};
-use zero_sandbox::probe::Kernel;
-use zero_sandbox::{Gap, LayerReport, Layers, Property};
+use zero_core::{CommandLimit, CommandLimits, HostLimits, ToolName};
+use zero_runtime::{SandboxProbeReport, ToolHostConfig};
+use zero_sandbox::layer_probe::KernelInfo;
+use zero_sandbox::{ConfinementGap, LayerReport, SandboxLayers, SandboxProperty};
 
-use super::findings::Findings;
-use crate::App;
-use crate::settings::Settings;
+use super::findings::DoctorReport;
+use crate::AppContext;
+use crate::settings::WorkspaceSettings;
 use crate::settings::sandbox::LOCALHOST;
 
 const SANDBOX: &str = "sandbox";
@@ -20,11 +20,15 @@ const TOOL: &str = "Bash";
 
 /// Looks at the layers, runs a command behind them, and says what holds. Without settings, because
 /// they are broken, the usual ones are taken.
-pub(super) fn check(app: &App, settings: Option<&Settings>, findings: &mut Findings) {
-    let usual = Settings::none();
+pub(super) fn check(
+    app: &AppContext,
+    settings: Option<&WorkspaceSettings>,
+    findings: &mut DoctorReport,
+) {
+    let usual = WorkspaceSettings::none();
     let settings = settings.unwrap_or(&usual);
-    layers(&Kernel::read().report(), &Layers::probe().report(), findings);
-    let mut limits = Limits::default();
+    layers(&KernelInfo::read().report(), &SandboxLayers::probe().report(), findings);
+    let mut limits = HostLimits::default();
     settings.limits(&mut limits);
     match trial(app, settings, &limits) {
         Ok(trial) => {
@@ -50,20 +54,24 @@ pub(super) fn check(app: &App, settings: Option<&Settings>, findings: &mut Findi
 }
 
 /// Whether a rule lets commands reach some host.
-fn rules_open_hosts(app: &App, settings: &Settings) -> bool {
+fn rules_open_hosts(app: &AppContext, settings: &WorkspaceSettings) -> bool {
     let workspace = app.config.workspace(&[]).ok();
     let policy = workspace.and_then(|workspace| app.policy(&workspace, settings, None).ok());
     policy.is_some_and(|policy| policy.reaches_any(&[]))
 }
 
 /// Runs a harmless command as all others are run.
-fn trial(app: &App, settings: &Settings, limits: &Limits) -> Result<Trial, String> {
+fn trial(
+    app: &AppContext,
+    settings: &WorkspaceSettings,
+    limits: &HostLimits,
+) -> Result<SandboxProbeReport, String> {
     let told = |error: anyhow::Error| format!("{error:#}");
     let workspace = app.config.workspace(&[]).map_err(|error| told(error.into()))?;
     let policy = app.policy(&workspace, settings, None).map_err(told)?;
     let state = app.config.state().map_err(|error| told(error.into()))?;
     let commands = app.commands(settings, workspace.cwd());
-    let mut config = HostConfig::new(workspace, state);
+    let mut config = ToolHostConfig::new(workspace, state);
     (config.limits, config.policy, config.commands) = (limits.clone(), policy, commands);
     let host = app.host(config, settings).map_err(told)?;
     let tool = ToolName::new(TOOL).map_err(|error| error.to_string())?;
@@ -71,7 +79,7 @@ fn trial(app: &App, settings: &Settings, limits: &Limits) -> Result<Trial, Strin
 }
 
 /// The layers. One that is missing is no fault by itself: what does not hold without it is.
-fn layers(kernel: &[LayerReport], layers: &[LayerReport], findings: &mut Findings) {
+fn layers(kernel: &[LayerReport], layers: &[LayerReport], findings: &mut DoctorReport) {
     let bubblewrap_works = layers.iter().any(|layer| layer.name == "bubblewrap" && layer.holds);
     for row in kernel.iter().chain(layers) {
         let message = format!("{}: {}", row.name, row.why);
@@ -90,17 +98,23 @@ fn layers(kernel: &[LayerReport], layers: &[LayerReport], findings: &mut Finding
 }
 
 /// Which promises held for a command.
-fn properties(missing: &[Gap], took: Duration, weaker: &[Property], findings: &mut Findings) {
-    let is_missing = |property: &Property| missing.iter().any(|gap| gap.property == *property);
-    let (lost, kept): (Vec<Property>, Vec<Property>) =
-        Property::ALL.into_iter().partition(is_missing);
+fn properties(
+    missing: &[ConfinementGap],
+    took: Duration,
+    weaker: &[SandboxProperty],
+    findings: &mut DoctorReport,
+) {
+    let is_missing =
+        |property: &SandboxProperty| missing.iter().any(|gap| gap.property == *property);
+    let (lost, kept): (Vec<SandboxProperty>, Vec<SandboxProperty>) =
+        SandboxProperty::ALL.into_iter().partition(is_missing);
     let words: Vec<&str> = kept.iter().map(|property| property.word()).collect();
     let took = took.as_millis().max(1);
     let held = format!("`true` ran confined in {took} ms; what held: {}", words.join(", "));
     findings.well(SANDBOX, held);
     for property in lost {
         let mut gaps = missing.iter().filter(|gap| gap.property == property);
-        let Some(Gap { why, fix, .. }) = gaps.next() else { continue };
+        let Some(ConfinementGap { why, fix, .. }) = gaps.next() else { continue };
         let fix = fix.clone().unwrap_or_else(|| "nothing that is known would help".to_owned());
         if weaker.contains(&property) {
             findings.notable(
@@ -132,7 +146,7 @@ fn shown(limits: &CommandLimits) -> String {
     format!("{}; rules may raise them", each.join(", "))
 }
 
-fn network(hosts: &[String], by_rules: bool, findings: &mut Findings) {
+fn network(hosts: &[String], by_rules: bool, findings: &mut DoctorReport) {
     match hosts {
         [] if by_rules => {
             findings.well(NETWORK, "commands may reach the hosts that rules for `WebFetch` allow");
@@ -163,8 +177,8 @@ fn network(hosts: &[String], by_rules: bool, findings: &mut Findings) {
 mod tests {
     use super::*;
 
-    fn lines(findings: Findings) -> Vec<String> {
-        let shown = |finding: super::super::findings::Finding| {
+    fn lines(findings: DoctorReport) -> Vec<String> {
+        let shown = |finding: super::super::findings::DoctorFinding| {
             let fix = finding.fix.map_or_else(String::new, |fix| format!(" / {fix}"));
             format!("{:?} {}{fix}", finding.status, finding.message)
         };
@@ -179,7 +193,7 @@ mod tests {
     fn what_keeps_namespaces_away_matters_only_where_bubblewrap_fails() {
         #[track_caller]
         fn check(bubblewrap: bool, expected: &[&str]) {
-            let mut findings = Findings::default();
+            let mut findings = DoctorReport::default();
             let users = row("user namespaces", false, Some("sysctl -w x=0"));
             layers(&[users], &[row("bubblewrap", bubblewrap, Some("mend it"))], &mut findings);
             assert_eq!(lines(findings), expected);
@@ -197,14 +211,14 @@ mod tests {
     #[test]
     fn what_does_not_hold_is_wrong_unless_the_person_permits_it() {
         #[track_caller]
-        fn check(missing: &[Property], weaker: &[Property], expected: &[&str]) {
-            let gap = |property: &Property| Gap {
+        fn check(missing: &[SandboxProperty], weaker: &[SandboxProperty], expected: &[&str]) {
+            let gap = |property: &SandboxProperty| ConfinementGap {
                 property: *property,
                 why: "no".to_owned(),
                 fix: Some("install it".to_owned()),
             };
-            let missing: Vec<Gap> = missing.iter().map(gap).collect();
-            let mut findings = Findings::default();
+            let missing: Vec<ConfinementGap> = missing.iter().map(gap).collect();
+            let mut findings = DoctorReport::default();
             properties(&missing, Duration::from_micros(12_345), weaker, &mut findings);
             assert_eq!(lines(findings), expected);
         }
@@ -212,7 +226,7 @@ mod tests {
         check(&[], &[], &[all]);
         let without = all.replace(" private_tmp,", "");
         check(
-            &[Property::PrivateTmp],
+            &[SandboxProperty::PrivateTmp],
             &[],
             &[
                 &without,
@@ -220,8 +234,8 @@ mod tests {
             ],
         );
         check(
-            &[Property::PrivateTmp],
-            &[Property::PrivateTmp, Property::Network],
+            &[SandboxProperty::PrivateTmp],
+            &[SandboxProperty::PrivateTmp, SandboxProperty::Network],
             &[
                 &without,
                 "Notable `private_tmp` does not hold, and commands run without it, as `sandbox.weaker` permits: no / install it; then `zero config remove sandbox.weaker private_tmp`",
@@ -235,7 +249,7 @@ mod tests {
         #[track_caller]
         fn check(hosts: &[&str], by_rules: bool, expected: &str) {
             let hosts: Vec<String> = hosts.iter().map(|host| (*host).to_owned()).collect();
-            let mut findings = Findings::default();
+            let mut findings = DoctorReport::default();
             network(&hosts, by_rules, &mut findings);
             assert_eq!(lines(findings), [expected]);
         }

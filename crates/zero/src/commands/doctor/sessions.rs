@@ -4,18 +4,18 @@ use std::os::unix::fs::PermissionsExt;
 
 use zero_sandbox::StateDir;
 use zero_session::agent::DIRECT;
-use zero_session::model::catalogue::{self, Models};
+use zero_session::model::catalog::{self, ModelCatalog};
 use zero_session::sqlite_store::SqliteStore;
 
-use super::checks::LISTED_MAX;
-use super::findings::Findings;
-use crate::App;
-use crate::engine::STORE;
-use crate::settings::Settings;
+use super::base_checks::LISTED_MAX;
+use super::findings::DoctorReport;
+use crate::AppContext;
+use crate::session_engine::STORE;
+use crate::settings::WorkspaceSettings;
 use crate::settings::layer::shown;
 
 /// Whether the sessions can be read, and by nobody else.
-pub(super) fn store(app: &App, state: &StateDir, findings: &mut Findings) {
+pub(super) fn store(app: &AppContext, state: &StateDir, findings: &mut DoctorReport) {
     const CHECK: &str = "sessions";
     let file = state.path().join(STORE);
     let path = shown(&file, app.config.home());
@@ -50,11 +50,11 @@ fn size(bytes: u64) -> String {
 }
 
 /// Which models there are, and whether their keys are found. The keys are never shown.
-pub(super) fn models(app: &App, settings: &Settings, findings: &mut Findings) {
+pub(super) fn models(app: &AppContext, settings: &WorkspaceSettings, findings: &mut DoctorReport) {
     const CHECK: &str = "models";
     let (configs, default) = app.model_configs(settings);
     if configs.is_empty() {
-        findings.well(CHECK, catalogue::HOW_TO_ATTACH);
+        findings.well(CHECK, catalog::HOW_TO_ATTACH);
         return;
     }
     let keyless = configs.iter().filter_map(|config| {
@@ -69,7 +69,7 @@ pub(super) fn models(app: &App, settings: &Settings, findings: &mut Findings) {
             "until then it cannot be used; the others can",
         );
     }
-    let models = Models::from_configs(configs, default);
+    let models = ModelCatalog::from_configs(configs, default);
     let own = models.names().filter(|name| *name != DIRECT);
     let own: Vec<&str> = own.collect();
     let name = models.default_name().unwrap_or(DIRECT);

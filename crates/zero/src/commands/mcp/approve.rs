@@ -1,16 +1,16 @@
 //! `zero mcp approve`: tools that are not what they were, looked at and taken as they are now.
 
 use anyhow::Context;
-use zero_mcp::client::{ChangedTool, Servers};
+use zero_mcp::client::{McpServerSet, ToolDefinitionChange};
 
-use super::known::Known;
-use crate::App;
+use super::workspace_servers::WorkspaceServers;
+use crate::AppContext;
 use crate::cli::McpApproveArgs;
-use crate::exit::{Exit, UsageError};
+use crate::exit::{ExitOutcome, UsageError};
 use crate::terminal::escape_line;
 
-pub(super) fn run(app: &App, args: &McpApproveArgs) -> anyhow::Result<Exit> {
-    let known = Known::read(app, args.workspace.as_ref())?;
+pub(super) fn run(app: &AppContext, args: &McpApproveArgs) -> anyhow::Result<ExitOutcome> {
+    let known = WorkspaceServers::read(app, args.workspace.as_ref())?;
     let alias = known.find(&args.alias)?.alias.to_string();
     known.with(app, async |servers| {
         servers.ready(&alias).await.with_context(|| format!("server `{alias}`"))?;
@@ -19,7 +19,7 @@ pub(super) fn run(app: &App, args: &McpApproveArgs) -> anyhow::Result<Exit> {
         if changed.is_empty() {
             let what = args.tool.as_deref().map_or("the tools".to_owned(), quoted);
             terminal.out.write(&format!("nothing changed in {what} of `{alias}`\n"))?;
-            return Ok(Exit::Ok);
+            return Ok(ExitOutcome::Ok);
         }
         let text = told(&alias, &changed);
         if args.yes {
@@ -29,7 +29,7 @@ pub(super) fn run(app: &App, args: &McpApproveArgs) -> anyhow::Result<Exit> {
                 terminal.out.write(&text)?;
                 terminal
                     .error("nobody can be asked here; read what changed, then run it with `--yes`");
-                return Ok(Exit::Denied);
+                return Ok(ExitOutcome::Denied);
             };
             terminal.err.write(&text)?;
             let question = match changed.len() {
@@ -38,22 +38,26 @@ pub(super) fn run(app: &App, args: &McpApproveArgs) -> anyhow::Result<Exit> {
             };
             if !terminal.confirm(&answers, question) {
                 terminal.out.write("not approved; nothing changed\n")?;
-                return Ok(Exit::Denied);
+                return Ok(ExitOutcome::Denied);
             }
         }
         // Exactly what was shown, whatever the server says by now.
         servers.approve(&alias, &changed)?;
         let names: Vec<String> = changed.iter().map(|one| quoted(&one.tool)).collect();
         terminal.out.write(&format!("approved as shown: {}\n", names.join(", ")))?;
-        Ok(Exit::Ok)
+        Ok(ExitOutcome::Ok)
     })
 }
 
 /// The changed tools that are meant: all, or the one of this name.
-fn meant(servers: &Servers, alias: &str, tool: Option<&str>) -> anyhow::Result<Vec<ChangedTool>> {
+fn meant(
+    servers: &McpServerSet,
+    alias: &str,
+    tool: Option<&str>,
+) -> anyhow::Result<Vec<ToolDefinitionChange>> {
     let changed = servers.changed(alias)?;
     let Some(name) = tool else { return Ok(changed) };
-    let found: Vec<ChangedTool> =
+    let found: Vec<ToolDefinitionChange> =
         changed.into_iter().filter(|one| one.tool == name || one.name == name).collect();
     let all = servers.status();
     let mut tools =
@@ -69,7 +73,7 @@ fn meant(servers: &Servers, alias: &str, tool: Option<&str>) -> anyhow::Result<V
 }
 
 /// What changed, tool by tool. Nothing a server wrote can steer a terminal.
-fn told(alias: &str, changed: &[ChangedTool]) -> String {
+fn told(alias: &str, changed: &[ToolDefinitionChange]) -> String {
     let mut text = String::new();
     for one in changed {
         let name = quoted(&one.tool);

@@ -10,11 +10,11 @@ use serde_json::{Map, Value, json};
 use zero_runtime::DialectName;
 use zero_sandbox::{ConfigFile, ConfigFileError, Workspace, config_file};
 
-use crate::App;
-use crate::cli::{McpClient, McpInstallArgs};
-use crate::exit::{Exit, UsageError};
-use crate::settings::document::Document;
-use crate::settings::edit::{self, Edit};
+use crate::AppContext;
+use crate::cli::{McpClientProgram, McpInstallArgs};
+use crate::exit::{ExitOutcome, UsageError};
+use crate::settings::document::SettingsDocument;
+use crate::settings::edit::{self, ValueEdit};
 use crate::settings::layer::{shown, unreadable};
 use crate::terminal::escape_line;
 
@@ -23,7 +23,7 @@ const FILE_BYTES_MAX: u64 = 32_000_000;
 /// What is locked while it changes.
 const LOCK: &str = "install.lock";
 
-pub(super) fn run(app: &App, args: &McpInstallArgs) -> anyhow::Result<Exit> {
+pub(super) fn run(app: &AppContext, args: &McpInstallArgs) -> anyhow::Result<ExitOutcome> {
     let workspace = app.config.workspace(args.workspace.as_slice())?;
     let file = file(app, args, &workspace)?;
     let entry = entry(app, args, &workspace)?;
@@ -34,26 +34,30 @@ pub(super) fn run(app: &App, args: &McpInstallArgs) -> anyhow::Result<Exit> {
     let section = section(args.client);
     app.terminal.note(&format!("this belongs in {path}; `--write` puts it there"));
     app.terminal.out.write_pretty(&json!({ section: { &args.name: entry } }))?;
-    Ok(Exit::Ok)
+    Ok(ExitOutcome::Ok)
 }
 
 /// Where the servers stand in a client's file.
-fn section(client: McpClient) -> &'static str {
+fn section(client: McpClientProgram) -> &'static str {
     match client {
-        McpClient::Claude | McpClient::Cursor => "mcpServers",
-        McpClient::Zed => "context_servers",
-        McpClient::Vscode => "servers",
+        McpClientProgram::Claude | McpClientProgram::Cursor => "mcpServers",
+        McpClientProgram::Zed => "context_servers",
+        McpClientProgram::Vscode => "servers",
     }
 }
 
 /// The client's file: the person's own, or that of the project.
-fn file(app: &App, args: &McpInstallArgs, workspace: &Workspace) -> Result<ConfigFile, UsageError> {
+fn file(
+    app: &AppContext,
+    args: &McpInstallArgs,
+    workspace: &Workspace,
+) -> Result<ConfigFile, UsageError> {
     if args.project {
         let relative = match args.client {
-            McpClient::Claude => ".mcp.json",
-            McpClient::Cursor => ".cursor/mcp.json",
-            McpClient::Zed => ".zed/settings.json",
-            McpClient::Vscode => ".vscode/mcp.json",
+            McpClientProgram::Claude => ".mcp.json",
+            McpClientProgram::Cursor => ".cursor/mcp.json",
+            McpClientProgram::Zed => ".zed/settings.json",
+            McpClientProgram::Vscode => ".vscode/mcp.json",
         };
         let root = workspace.cwd().to_owned();
         return Ok(ConfigFile::Beneath { root, relative: relative.into() });
@@ -66,15 +70,15 @@ fn file(app: &App, args: &McpInstallArgs, workspace: &Workspace) -> Result<Confi
     let home = app.config.home().ok_or_else(no_home)?;
     let config = || app.config.config_home().ok_or_else(no_home);
     Ok(ConfigFile::Own(match args.client {
-        McpClient::Claude => home.join(".claude.json"),
-        McpClient::Cursor => home.join(".cursor/mcp.json"),
-        McpClient::Zed => config()?.join("zed/settings.json"),
-        McpClient::Vscode => config()?.join("Code/User/mcp.json"),
+        McpClientProgram::Claude => home.join(".claude.json"),
+        McpClientProgram::Cursor => home.join(".cursor/mcp.json"),
+        McpClientProgram::Zed => config()?.join("zed/settings.json"),
+        McpClientProgram::Vscode => config()?.join("Code/User/mcp.json"),
     }))
 }
 
 /// What the client starts.
-fn entry(app: &App, args: &McpInstallArgs, workspace: &Workspace) -> anyhow::Result<Value> {
+fn entry(app: &AppContext, args: &McpInstallArgs, workspace: &Workspace) -> anyhow::Result<Value> {
     let program = app.config.program().filter(|program| program.is_file());
     let program = program.and_then(Path::to_str).context(
         "zero does not know where its own program is, or its path is not UTF-8; start it by its full path",
@@ -91,13 +95,13 @@ fn entry(app: &App, args: &McpInstallArgs, workspace: &Workspace) -> anyhow::Res
     }
     let mut entry = Map::new();
     match args.client {
-        McpClient::Claude | McpClient::Vscode => {
+        McpClientProgram::Claude | McpClientProgram::Vscode => {
             entry.insert("type".to_owned(), json!("stdio"));
         }
-        McpClient::Zed => {
+        McpClientProgram::Zed => {
             entry.insert("source".to_owned(), json!("custom"));
         }
-        McpClient::Cursor => {}
+        McpClientProgram::Cursor => {}
     }
     entry.insert("command".to_owned(), json!(program));
     entry.insert("args".to_owned(), json!(words));
@@ -105,12 +109,12 @@ fn entry(app: &App, args: &McpInstallArgs, workspace: &Workspace) -> anyhow::Res
 }
 
 fn write(
-    app: &App,
+    app: &AppContext,
     args: &McpInstallArgs,
     file: &ConfigFile,
     path: &str,
     entry: &Value,
-) -> anyhow::Result<Exit> {
+) -> anyhow::Result<ExitOutcome> {
     let failed = |error: ConfigFileError| UsageError(format!("{path} {}", unreadable(&error)));
     let state = app.config.state()?;
     let _lock = config_file::lock(&state, LOCK).map_err(failed)?;
@@ -125,7 +129,7 @@ fn write(
         None => format!("`{name}` is in {path} already\n"),
     };
     app.terminal.out.write(&done)?;
-    Ok(Exit::Ok)
+    Ok(ExitOutcome::Ok)
 }
 
 /// The file with the entry in it; `None` when it says so already.
@@ -138,7 +142,7 @@ fn edited(
 ) -> Result<Option<String>, UsageError> {
     let is_empty = old.iter().all(u8::is_ascii_whitespace);
     let old = if is_empty { b"{}\n" } else { old };
-    let document = Document::parse(path, old).map_err(|problems| {
+    let document = SettingsDocument::parse(path, old).map_err(|problems| {
         let first = problems.first().map(ToString::to_string).unwrap_or_default();
         UsageError(format!("nothing was written, because the file cannot be read: {first}"))
     })?;
@@ -159,7 +163,7 @@ fn edited(
         _ => vec![(vec![section, name], entry)],
     };
     for (key, value) in edits {
-        let new = edit::apply(&text, &key, &Edit::Set(value.clone())).map_err(|error| {
+        let new = edit::apply(&text, &key, &ValueEdit::Set(value.clone())).map_err(|error| {
             UsageError(format!("nothing was written, because in {path} {error}"))
         })?;
         if let Some(new) = new {
@@ -230,7 +234,7 @@ mod tests {
         {
             assert!(new.contains(kept), "{kept} is gone:\n{new}");
         }
-        let read = Document::parse("f", new.as_bytes()).unwrap();
+        let read = SettingsDocument::parse("f", new.as_bytes()).unwrap();
         assert_eq!(read.value()["mcpServers"]["zero"], entry());
     }
 

@@ -1,20 +1,22 @@
 //! `zero mcp login` and `logout`: at a server that wants to know who calls.
 
-use zero_mcp::client::credentials::Kept;
-use zero_mcp::client::login::{self, LOGIN_TIME, LoggedOut, LoginRequest, LoginUi, Revoked};
-use zero_mcp::definition::{Endpoint, Reach, ServerDefinition};
+use zero_mcp::client::credentials::LoginLocation;
+use zero_mcp::client::login::{
+    self, LOGIN_TIME, LoginRequest, LoginUi, LogoutOutcome, RevocationOutcome,
+};
+use zero_mcp::server_definition::{HttpEndpoint, McpServerDefinition, ServerTransport};
 use zero_runtime::tool::BoxFuture;
 
-use super::known::Known;
-use crate::App;
+use super::workspace_servers::WorkspaceServers;
+use crate::AppContext;
 use crate::cli::{McpLoginArgs, McpLogoutArgs};
-use crate::exit::{Exit, UsageError};
-use crate::hosting::runtime;
-use crate::outside::web;
-use crate::terminal::{Answers, STRONG, Terminal, escape_line};
+use crate::exit::{ExitOutcome, UsageError};
+use crate::external_tools::web;
+use crate::host_setup::runtime;
+use crate::terminal::{AnswerSource, STRONG, Terminal, escape_line};
 
-pub(super) fn login(app: &App, args: &McpLoginArgs) -> anyhow::Result<Exit> {
-    let known = Known::read(app, args.workspace.as_ref())?;
+pub(super) fn login(app: &AppContext, args: &McpLoginArgs) -> anyhow::Result<ExitOutcome> {
+    let known = WorkspaceServers::read(app, args.workspace.as_ref())?;
     let server = known.find(&args.alias)?.clone();
     let endpoint = reached_by_http(&server)?;
     let host = app.idle_host(known.workspace, &known.settings)?;
@@ -24,7 +26,8 @@ pub(super) fn login(app: &App, args: &McpLoginArgs) -> anyhow::Result<Exit> {
         let what = "there is no terminal to paste the address at; leave out `--paste`";
         return Err(UsageError(what.to_owned()).into());
     }
-    let ui = Ui { terminal: app.terminal.clone(), answers: answers.filter(|_| args.paste) };
+    let ui =
+        TerminalLoginUi { terminal: app.terminal.clone(), answers: answers.filter(|_| args.paste) };
     let request = LoginRequest {
         alias: &server.alias,
         endpoint,
@@ -39,18 +42,18 @@ pub(super) fn login(app: &App, args: &McpLoginArgs) -> anyhow::Result<Exit> {
     runtime.shutdown_background();
     let logged_in = done?;
     let place = match logged_in.kept {
-        Kept::Keyring => "the desktop's keyring".to_owned(),
-        Kept::File => {
+        LoginLocation::Keyring => "the desktop's keyring".to_owned(),
+        LoginLocation::File => {
             format!("a file in `{}`: no keyring answers here", host.state().path().display())
         }
     };
     let out = &app.terminal.out;
     out.write(&format!("logged in at `{}`; the login is kept in {place}\n", server.alias))?;
-    Ok(Exit::Ok)
+    Ok(ExitOutcome::Ok)
 }
 
-pub(super) fn logout(app: &App, args: &McpLogoutArgs) -> anyhow::Result<Exit> {
-    let known = Known::read(app, args.workspace.as_ref())?;
+pub(super) fn logout(app: &AppContext, args: &McpLogoutArgs) -> anyhow::Result<ExitOutcome> {
+    let known = WorkspaceServers::read(app, args.workspace.as_ref())?;
     let server = known.find(&args.alias)?.clone();
     let endpoint = reached_by_http(&server)?;
     let host = app.idle_host(known.workspace, &known.settings)?;
@@ -58,25 +61,25 @@ pub(super) fn logout(app: &App, args: &McpLogoutArgs) -> anyhow::Result<Exit> {
     let done = runtime()?.block_on(login::logout(endpoint, &web.guard, &*web.credentials))?;
     let alias = &server.alias;
     let told = match done {
-        LoggedOut::NotLoggedIn => format!("there is no login at `{alias}`"),
-        LoggedOut::Forgotten(Revoked::Yes) => format!("logged out at `{alias}`"),
-        LoggedOut::Forgotten(Revoked::NotOffered) => {
+        LogoutOutcome::NotLoggedIn => format!("there is no login at `{alias}`"),
+        LogoutOutcome::Forgotten(RevocationOutcome::Yes) => format!("logged out at `{alias}`"),
+        LogoutOutcome::Forgotten(RevocationOutcome::NotOffered) => {
             format!("forgot the login at `{alias}`; its issuer ends it by itself in time")
         }
-        LoggedOut::Forgotten(Revoked::Failed(why)) => format!(
+        LogoutOutcome::Forgotten(RevocationOutcome::Failed(why)) => format!(
             "forgot the login at `{alias}`; its issuer would not end it: {}",
             escape_line(&why)
         ),
     };
     app.terminal.out.write(&format!("{told}\n"))?;
-    Ok(Exit::Ok)
+    Ok(ExitOutcome::Ok)
 }
 
 /// Nobody logs in at a command.
-fn reached_by_http(server: &ServerDefinition) -> Result<&Endpoint, UsageError> {
+fn reached_by_http(server: &McpServerDefinition) -> Result<&HttpEndpoint, UsageError> {
     match &server.reach {
-        Reach::Http(endpoint) => Ok(endpoint),
-        Reach::Command(_) => Err(UsageError(format!(
+        ServerTransport::Http(endpoint) => Ok(endpoint),
+        ServerTransport::Command(_) => Err(UsageError(format!(
             "server `{}` is a command; it gets what it needs to log in from `env` in settings",
             server.alias
         ))),
@@ -84,13 +87,13 @@ fn reached_by_http(server: &ServerDefinition) -> Result<&Endpoint, UsageError> {
 }
 
 /// The person at the terminal.
-struct Ui {
+struct TerminalLoginUi {
     terminal: Terminal,
     /// Where an address can be pasted.
-    answers: Option<Answers>,
+    answers: Option<AnswerSource>,
 }
 
-impl LoginUi for Ui {
+impl LoginUi for TerminalLoginUi {
     fn show_url(&self, url: &str) {
         let stream = &self.terminal.err;
         let url = escape_line(url);

@@ -1,32 +1,32 @@
 //! `zero mcp reconnect`: servers started anew.
 
-use zero_mcp::client::ServerState;
+use zero_mcp::client::ServerPhase;
 
-use super::known::Known;
-use crate::App;
+use super::workspace_servers::WorkspaceServers;
+use crate::AppContext;
 use crate::cli::McpReconnectArgs;
-use crate::exit::Exit;
+use crate::exit::ExitOutcome;
 
-pub(super) fn run(app: &App, args: &McpReconnectArgs) -> anyhow::Result<Exit> {
-    let known = Known::read(app, args.workspace.as_ref())?;
+pub(super) fn run(app: &AppContext, args: &McpReconnectArgs) -> anyhow::Result<ExitOutcome> {
+    let known = WorkspaceServers::read(app, args.workspace.as_ref())?;
     let names: Vec<String> = match &args.alias {
         Some(alias) => vec![known.find(alias)?.alias.to_string()],
         None => known.servers.definitions.iter().map(|one| one.alias.to_string()).collect(),
     };
     if names.is_empty() {
         app.terminal.note("no MCP servers are set up here");
-        return Ok(Exit::Ok);
+        return Ok(ExitOutcome::Ok);
     }
     let out = &app.terminal.out;
     known.with(app, async |servers| {
-        let mut exit = Exit::Ok;
+        let mut exit = ExitOutcome::Ok;
         for name in &names {
             let status = servers.reconnect(name).await?;
             let state = status.state.word();
             out.write(&format!("{name}: {state}, tools: {}\n", status.tools.len()))?;
-            if let Some(error) = status.last_error.filter(|_| status.state != ServerState::Ready) {
+            if let Some(error) = status.last_error.filter(|_| status.state != ServerPhase::Ready) {
                 app.terminal.error(&format!("server `{name}`: {}", error.message));
-                exit = Exit::Error;
+                exit = ExitOutcome::Error;
             }
         }
         Ok(exit)

@@ -8,23 +8,23 @@ use std::time::Duration;
 use anyhow::Context;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
-use zero_core::Limits;
+use zero_core::HostLimits;
 use zero_mcp::server::http::PATH;
 use zero_mcp::server::{
-    HttpConfig, McpApprover, McpElicitor, McpObserver, Reachable, ServeError, ServerConfig,
-    Switchboard, serve_http, serve_stdio,
+    McpApprover, McpCallRouter, McpElicitor, McpHttpConfig, McpObserver, McpServiceConfig,
+    McpServiceError, NetworkExposure, serve_http, serve_stdio,
 };
-use zero_runtime::{Approver, HostConfig, ToolHost};
+use zero_runtime::{Approver, ToolHost, ToolHostConfig};
 use zero_sandbox::Workspace;
 
-use crate::App;
-use crate::approval::AlwaysYes;
+use crate::AppContext;
+use crate::approval::AutoApprover;
 use crate::cli::McpServeArgs;
 use crate::commands::tools_call::signals;
-use crate::exit::{Exit, UsageError};
-use crate::hosting::runtime;
+use crate::exit::{ExitOutcome, UsageError};
+use crate::host_setup::runtime;
 use crate::secret;
-use crate::settings::Settings;
+use crate::settings::WorkspaceSettings;
 
 /// How long servers may take to end once nobody is served any more.
 const END_MAX: Duration = Duration::from_millis(400);
@@ -33,15 +33,15 @@ const END_MAX: Duration = Duration::from_millis(400);
 const HOW_TO_ALLOW: &str =
     "allow it by a rule in settings, or start `zero mcp` with `--yes`; this client cannot ask you";
 
-pub(super) fn run(app: &App, args: &McpServeArgs) -> anyhow::Result<Exit> {
+pub(super) fn run(app: &AppContext, args: &McpServeArgs) -> anyhow::Result<ExitOutcome> {
     let app = &app.knowing(&args.token_file);
     let workspace = app.config.workspace(&args.workspace)?;
     let settings = app.settings(&workspace, &args.settings)?;
     for line in settings.note().into_iter().chain(settings.warning()) {
         app.terminal.note(&line);
     }
-    let door = args.http.map(|address| Door::open(app, args, address)).transpose()?;
-    let board = Switchboard::new();
+    let door = args.http.map(|address| McpHttpListener::open(app, args, address)).transpose()?;
+    let board = McpCallRouter::new();
     let host = Arc::new(host(app, args, workspace, &settings, &board)?);
     let outside = app.outside(&host, &settings, Some(McpElicitor::new(Arc::clone(&board))));
     outside.register_known();
@@ -50,7 +50,7 @@ pub(super) fn run(app: &App, args: &McpServeArgs) -> anyhow::Result<Exit> {
         let stop = CancellationToken::new();
         signals::cancel_on_interrupt(&stop);
         outside.start_unknown();
-        let mut config = ServerConfig::new(Arc::clone(&host), board);
+        let mut config = McpServiceConfig::new(Arc::clone(&host), board);
         config.dialect = args.dialect;
         config.order = app.tool_order();
         config.folders = host.workspace().roots().map(Path::to_owned).collect();
@@ -65,27 +65,27 @@ pub(super) fn run(app: &App, args: &McpServeArgs) -> anyhow::Result<Exit> {
     });
     // A read of stdin that nobody waits for must not hold up the end.
     runtime.shutdown_background();
-    served.map(|()| Exit::Ok).context("could not serve")
+    served.map(|()| ExitOutcome::Ok).context("could not serve")
 }
 
 fn host(
-    app: &App,
+    app: &AppContext,
     args: &McpServeArgs,
     workspace: Workspace,
-    settings: &Settings,
-    board: &Arc<Switchboard>,
+    settings: &WorkspaceSettings,
+    board: &Arc<McpCallRouter>,
 ) -> anyhow::Result<ToolHost> {
-    let mut limits = Limits::default();
+    let mut limits = HostLimits::default();
     settings.limits(&mut limits);
     args.set_limits(&mut limits);
     let policy = app.policy(&workspace, settings, args.mode)?;
     let commands = app.commands(settings, workspace.cwd());
-    let mut config = HostConfig::new(workspace, app.config.state()?);
+    let mut config = ToolHostConfig::new(workspace, app.config.state()?);
     config.limits = limits;
     config.policy = policy;
     config.commands = commands;
     config.approver = Some(match args.yes {
-        true => Arc::new(AlwaysYes { name: "--yes" }) as Arc<dyn Approver>,
+        true => Arc::new(AutoApprover { name: "--yes" }) as Arc<dyn Approver>,
         false => McpApprover::new(Arc::clone(board)),
     });
     config.elicitor = Some(McpElicitor::new(Arc::clone(board)));
@@ -95,17 +95,17 @@ fn host(
 }
 
 /// Where HTTP clients come in.
-struct Door {
+struct McpHttpListener {
     socket: std::net::TcpListener,
     token: String,
     token_is_fresh: bool,
-    reachable: Reachable,
+    reachable: NetworkExposure,
     hosts: Vec<String>,
     origins: Vec<String>,
 }
 
-impl Door {
-    fn open(app: &App, args: &McpServeArgs, address: SocketAddr) -> anyhow::Result<Self> {
+impl McpHttpListener {
+    fn open(app: &AppContext, args: &McpServeArgs, address: SocketAddr) -> anyhow::Result<Self> {
         check_address(address, args.allow_remote)?;
         let token = match &args.token_file {
             Some(file) => secret::from_file(app, &file.display().to_string(), "token")?,
@@ -116,23 +116,27 @@ impl Door {
         })?;
         socket.set_nonblocking(true).context("could not use the socket")?;
         let reachable = match args.allow_remote {
-            true => Reachable::OtherMachines,
-            false => Reachable::ThisMachine,
+            true => NetworkExposure::OtherMachines,
+            false => NetworkExposure::ThisMachine,
         };
         let (hosts, origins) = (args.allow_host.clone(), args.allow_origin.clone());
         let token_is_fresh = args.token_file.is_none();
         Ok(Self { socket, token, token_is_fresh, reachable, hosts, origins })
     }
 
-    async fn serve(self, app: &App, config: ServerConfig) -> Result<(), ServeError> {
-        let listener = TcpListener::from_std(self.socket).map_err(ServeError::Socket)?;
-        let address = listener.local_addr().map_err(ServeError::Socket)?;
+    async fn serve(
+        self,
+        app: &AppContext,
+        config: McpServiceConfig,
+    ) -> Result<(), McpServiceError> {
+        let listener = TcpListener::from_std(self.socket).map_err(McpServiceError::Socket)?;
+        let address = listener.local_addr().map_err(McpServiceError::Socket)?;
         app.terminal.note(&format!("serving at http://{address}{PATH}"));
         // Who starts it hands it on; the command line of a process is for everybody to read.
         if self.token_is_fresh {
             app.terminal.note(&format!("HTTP clients send `Authorization: Bearer {}`", self.token));
         }
-        let mut http = HttpConfig::new(listener, self.token);
+        let mut http = McpHttpConfig::new(listener, self.token);
         http.reachable = self.reachable;
         http.hosts = self.hosts;
         http.origins = self.origins;

@@ -1,25 +1,26 @@
 //! `zero mcp status`: how the servers are whose tools are used here.
 
 use serde_json::{Value, json};
-use zero_mcp::client::{ServerState, ServerStatus};
-use zero_mcp::definition::{Reach, ServerDefinition};
+use zero_mcp::client::{McpServerStatus, ServerPhase};
+use zero_mcp::server_definition::{McpServerDefinition, ServerTransport};
 
-use super::known::Known;
-use crate::App;
+use super::workspace_servers::WorkspaceServers;
+use crate::AppContext;
 use crate::cli::McpStatusArgs;
-use crate::exit::Exit;
-use crate::settings::mcp_servers::{McpServers, ServerProblem};
-use crate::terminal::{BAD, Cell, FAINT, GOOD, NOTABLE, STRONG, Stream, Table};
+use crate::exit::ExitOutcome;
+use crate::settings::mcp_servers::{ConfiguredMcpServers, McpServerProblem};
+use crate::terminal::{BAD, FAINT, GOOD, NOTABLE, STRONG, TableCell, TerminalStream, TextTable};
 
-pub(super) fn run(app: &App, args: &McpStatusArgs) -> anyhow::Result<Exit> {
-    let mut known = Known::read(app, args.workspace.as_ref())?;
+pub(super) fn run(app: &AppContext, args: &McpStatusArgs) -> anyhow::Result<ExitOutcome> {
+    let mut known = WorkspaceServers::read(app, args.workspace.as_ref())?;
     if let Some(alias) = &args.alias {
-        let is_meant = |one: &ServerProblem| one.alias == *alias;
-        let McpServers { problems, turned_off, denied, .. } = &known.servers;
+        let is_meant = |one: &McpServerProblem| one.alias == *alias;
+        let ConfiguredMcpServers { problems, turned_off, denied, .. } = &known.servers;
         if !problems.iter().chain(turned_off).chain(denied).any(is_meant) {
             known.find(alias)?;
         }
-        let McpServers { definitions, problems, turned_off, denied, ignored } = &mut known.servers;
+        let ConfiguredMcpServers { definitions, problems, turned_off, denied, ignored } =
+            &mut known.servers;
         definitions.retain(|one| one.alias.as_str() == alias);
         for list in [problems, turned_off, denied, ignored] {
             list.retain(is_meant);
@@ -29,7 +30,11 @@ pub(super) fn run(app: &App, args: &McpStatusArgs) -> anyhow::Result<Exit> {
 }
 
 /// How all servers are once each was started or reached.
-fn online(app: &App, args: &McpStatusArgs, known: Known) -> anyhow::Result<Exit> {
+fn online(
+    app: &AppContext,
+    args: &McpStatusArgs,
+    known: WorkspaceServers,
+) -> anyhow::Result<ExitOutcome> {
     let (unusable, denied) = (known.servers.problems.clone(), known.servers.denied.clone());
     if known.servers.definitions.is_empty() {
         return offline(app, args, &known.servers);
@@ -55,17 +60,17 @@ fn online(app: &App, args: &McpStatusArgs, known: Known) -> anyhow::Result<Exit>
             app.terminal.note(&format!("server `{}`: {}", one.alias, one.why));
         }
     }
-    let is_well = unusable.is_empty() && all.iter().all(|one| one.state == ServerState::Ready);
-    Ok(if is_well { Exit::Ok } else { Exit::Error })
+    let is_well = unusable.is_empty() && all.iter().all(|one| one.state == ServerPhase::Ready);
+    Ok(if is_well { ExitOutcome::Ok } else { ExitOutcome::Error })
 }
 
-fn servers_table(all: &[ServerStatus], out: &Stream) -> String {
-    let mut table = Table::new(["SERVER", "STATE", "TOOLS", "TOKENS", "PROTOCOL", "SOURCE"]);
+fn servers_table(all: &[McpServerStatus], out: &TerminalStream) -> String {
+    let mut table = TextTable::new(["SERVER", "STATE", "TOOLS", "TOKENS", "PROTOCOL", "SOURCE"]);
     for status in all {
-        let style = if status.state == ServerState::Ready { GOOD } else { BAD };
+        let style = if status.state == ServerPhase::Ready { GOOD } else { BAD };
         table.row([
-            Cell::styled(status.alias.as_str(), STRONG),
-            Cell::styled(status.state.word(), style),
+            TableCell::styled(status.alias.as_str(), STRONG),
+            TableCell::styled(status.state.word(), style),
             status.tools.len().to_string().into(),
             status.tokens.to_string().into(),
             status.protocol.clone().unwrap_or_default().into(),
@@ -75,21 +80,24 @@ fn servers_table(all: &[ServerStatus], out: &Stream) -> String {
     table.render(out)
 }
 
-fn tools_table(all: &[ServerStatus], out: &Stream) -> String {
-    let mut table = Table::new(["TOOL", "TOKENS", "IT CLAIMS", ""]);
+fn tools_table(all: &[McpServerStatus], out: &TerminalStream) -> String {
+    let mut table = TextTable::new(["TOOL", "TOKENS", "IT CLAIMS", ""]);
     for tool in all.iter().flat_map(|status| &status.tools) {
         table.row([
-            Cell::styled(tool.name.as_str(), STRONG),
+            TableCell::styled(tool.name.as_str(), STRONG),
             tool.tokens.to_string().into(),
             tool.claims.as_str().into(),
-            Cell::styled(if tool.changed { "changed since it was approved" } else { "" }, NOTABLE),
+            TableCell::styled(
+                if tool.changed { "changed since it was approved" } else { "" },
+                NOTABLE,
+            ),
         ]);
     }
     format!("\n{}", table.render(out))
 }
 
 /// What is wrong with a server, and what else is to be known of it.
-fn tell(app: &App, status: &ServerStatus) {
+fn tell(app: &AppContext, status: &McpServerStatus) {
     let name = &status.alias;
     if let Some(error) = &status.last_error {
         // How its process ended is part of the message.
@@ -112,21 +120,25 @@ fn tell(app: &App, status: &ServerStatus) {
 }
 
 /// What the settings say, with nothing started and nobody reached.
-fn offline(app: &App, args: &McpStatusArgs, servers: &McpServers) -> anyhow::Result<Exit> {
+fn offline(
+    app: &AppContext,
+    args: &McpStatusArgs,
+    servers: &ConfiguredMcpServers,
+) -> anyhow::Result<ExitOutcome> {
     let out = &app.terminal.out;
     if args.json {
         out.write_pretty(&as_json(servers))?;
         return Ok(exit(servers));
     }
-    let McpServers { definitions, problems, turned_off, denied, ignored } = servers;
+    let ConfiguredMcpServers { definitions, problems, turned_off, denied, ignored } = servers;
     if definitions.len() + problems.len() + turned_off.len() + denied.len() == 0 {
         app.terminal.note("no MCP servers are set up; docs: `zero mcp --help`");
-        return Ok(Exit::Ok);
+        return Ok(ExitOutcome::Ok);
     }
-    let mut table = Table::new(["SERVER", "STATE", "REACHED BY", "SOURCE"]);
+    let mut table = TextTable::new(["SERVER", "STATE", "REACHED BY", "SOURCE"]);
     for server in definitions {
         table.row([
-            Cell::styled(server.alias.as_str(), STRONG),
+            TableCell::styled(server.alias.as_str(), STRONG),
             "set up".into(),
             reached(server).into(),
             server.written_at.as_str().into(),
@@ -137,8 +149,8 @@ fn offline(app: &App, args: &McpStatusArgs, servers: &McpServers) -> anyhow::Res
     {
         for one in list {
             table.row([
-                Cell::styled(one.alias.as_str(), STRONG),
-                Cell::styled(state, style),
+                TableCell::styled(one.alias.as_str(), STRONG),
+                TableCell::styled(state, style),
                 "".into(),
                 one.written_at.as_str().into(),
             ]);
@@ -151,18 +163,18 @@ fn offline(app: &App, args: &McpStatusArgs, servers: &McpServers) -> anyhow::Res
     Ok(exit(servers))
 }
 
-fn exit(servers: &McpServers) -> Exit {
-    if servers.problems.is_empty() { Exit::Ok } else { Exit::Error }
+fn exit(servers: &ConfiguredMcpServers) -> ExitOutcome {
+    if servers.problems.is_empty() { ExitOutcome::Ok } else { ExitOutcome::Error }
 }
 
 /// How a server is reached, without what could be a secret.
-fn reached(server: &ServerDefinition) -> String {
+fn reached(server: &McpServerDefinition) -> String {
     match &server.reach {
-        Reach::Command(launch) => {
+        ServerTransport::Command(launch) => {
             let words = std::iter::once(&launch.command).chain(&launch.args);
             words.map(String::as_str).collect::<Vec<_>>().join(" ")
         }
-        Reach::Http(endpoint) => format!(
+        ServerTransport::Http(endpoint) => format!(
             "{}://{}{}",
             endpoint.url.scheme(),
             endpoint.url.host_str().unwrap_or_default(),
@@ -171,11 +183,11 @@ fn reached(server: &ServerDefinition) -> String {
     }
 }
 
-fn as_json(servers: &McpServers) -> Vec<Value> {
+fn as_json(servers: &ConfiguredMcpServers) -> Vec<Value> {
     let usable = servers.definitions.iter().map(|server| {
         json!({"alias": server.alias.as_str(), "state": "set_up", "reached_by": reached(server), "source": server.written_at})
     });
-    let other = |state: &'static str, list: &[ServerProblem]| {
+    let other = |state: &'static str, list: &[McpServerProblem]| {
         let told = list.iter().map(move |one| {
             json!({"alias": one.alias, "state": state, "reason": one.why, "source": one.written_at})
         });

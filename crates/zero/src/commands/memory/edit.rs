@@ -1,4 +1,4 @@
-//! `zero memory edit`: a person changes a note in the editor of their choice.
+//! `zero notes edit`: a person changes a note in the editor of their choice.
 //!
 //! The editor gets a private copy of what the note says, not its file: what is saved goes the way of
 //! every change of a note, with its bounds and its journal, and where the note comes from stays on
@@ -7,34 +7,34 @@
 use std::io::{Read as _, Write as _};
 
 use anyhow::Context as _;
-use zero_core::{Reason, ToolError, shown};
-use zero_runtime::memory::{Note, NoteName, TEXT_BYTES_MAX};
-use zero_sandbox::{StateDir, at_terminal};
+use zero_core::{ErrorReason, ToolError, sanitize};
+use zero_runtime::notes::{Note, NoteName, TEXT_BYTES_MAX};
+use zero_sandbox::{StateDir, terminal_program};
 
-use super::{Desk, bounds, is_text, signed};
+use super::{MemoryCommandContext, bounds, is_text, signed};
 use crate::exit::UsageError;
 use crate::terminal::escape_line;
 
 /// Where copies lie while they are edited, in zero's own folder.
 const FOLDER: &str = "editing";
 
-impl Desk<'_> {
+impl MemoryCommandContext<'_> {
     pub(super) fn edit(&self, name: &NoteName) -> anyhow::Result<()> {
         let editor = self.editor(name)?;
         let note = self.find(name)?;
-        let copy = PrivateCopy::of(&note, &self.app.config.state()?)
+        let copy = NoteTempFile::of(&note, &self.app.config.state()?)
             .context("could not make a copy to edit")?;
-        let ended = at_terminal::edit(&editor, &copy.path())
-            .with_context(|| format!("could not start {}", shown::quoted(&editor)))?;
+        let ended = terminal_program::edit(&editor, &copy.path())
+            .with_context(|| format!("could not start {}", sanitize::quoted(&editor)))?;
         if !ended.success() {
-            let message = format!("{} ended with {ended}", shown::quoted(&editor));
+            let message = format!("{} ended with {ended}", sanitize::quoted(&editor));
             // What was saved before that may be somebody's work.
             if copy.text().as_ref() != Ok(&note.text) {
                 return Err(copy.kept(&message).into());
             }
             copy.remove();
             let message = format!("{message}; nothing is changed");
-            return Err(ToolError::failed(Reason::Io, message).into());
+            return Err(ToolError::failed(ErrorReason::Io, message).into());
         }
         let text = match copy.text() {
             Ok(text) => text,
@@ -63,7 +63,7 @@ impl Desk<'_> {
                 Ok(now) if now == *before => Ok(()),
                 _ => {
                     let message = format!("the note `{}` was changed meanwhile", before.name);
-                    Err(ToolError::failed(Reason::StaleFile, message))
+                    Err(ToolError::failed(ErrorReason::StaleFile, message))
                 }
             }
         };
@@ -90,12 +90,12 @@ impl Desk<'_> {
 }
 
 /// What a note says, in a file that only this person reads.
-struct PrivateCopy {
+struct NoteTempFile {
     folder: StateDir,
     file: String,
 }
 
-impl PrivateCopy {
+impl NoteTempFile {
     fn of(note: &Note, state: &StateDir) -> std::io::Result<Self> {
         let unique = format!("{:016x}", fastrand::u64(..));
         let folder = state.child(FOLDER).child(&unique);
@@ -137,6 +137,6 @@ impl PrivateCopy {
     fn kept(self, why: &str) -> ToolError {
         let path = self.path().display().to_string();
         let message = format!("{why}; nothing is changed, your text is in {}", escape_line(&path));
-        ToolError::invalid(Reason::SchemaViolation, message)
+        ToolError::invalid(ErrorReason::SchemaViolation, message)
     }
 }

@@ -10,15 +10,15 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use serde_json::{Map, Value, json};
-use zero_policy::{Decision, Mode, Rule};
+use zero_policy::{PermissionMode, PolicyDecision, PolicyRule};
 use zero_runtime::DialectName;
 
 use super::answered;
-use crate::App;
+use crate::AppContext;
 use crate::cli::PolicyCheckArgs;
-use crate::exit::{Exit, UsageError};
-use crate::policy::{Judge, as_json};
-use crate::settings::{Settings, SettingsError};
+use crate::exit::{ExitOutcome, UsageError};
+use crate::policy::{PolicyEvaluator, as_json};
+use crate::settings::{SettingsError, WorkspaceSettings};
 use crate::unique_json;
 
 /// Longest line of a batch, in bytes.
@@ -31,20 +31,24 @@ const HELD_BYTES_MAX: usize = 64 * 1024;
 const JUDGES_MAX: usize = 64;
 
 /// Judges one request a line.
-pub(super) fn run(app: &App, args: &PolicyCheckArgs, file: &Path) -> anyhow::Result<Exit> {
-    let mut lines = Lines::new(open(app, file)?);
-    let mut bench = Bench::new(app, args)?;
+pub(super) fn run(
+    app: &AppContext,
+    args: &PolicyCheckArgs,
+    file: &Path,
+) -> anyhow::Result<ExitOutcome> {
+    let mut lines = BoundedLineReader::new(open(app, file)?);
+    let mut bench = BatchEvaluator::new(app, args)?;
     let mut held = String::new();
     let mut number = 0usize;
     while let Some(line) = lines.next(|| flush(app, &mut held))? {
         number += 1;
         let answer = match line {
-            Line::Blank => continue,
-            Line::TooLong => {
+            BatchLine::Blank => continue,
+            BatchLine::TooLong => {
                 let error = format!("the request is longer than {LINE_BYTES_MAX} bytes");
                 json!({"id": null, "line": number, "error": error})
             }
-            Line::Request(line) => bench.answer(number, line),
+            BatchLine::Request(line) => bench.answer(number, line),
         };
         held.push_str(&serde_json::to_string(&answer)?);
         held.push('\n');
@@ -53,10 +57,10 @@ pub(super) fn run(app: &App, args: &PolicyCheckArgs, file: &Path) -> anyhow::Res
         }
     }
     flush(app, &mut held)?;
-    Ok(Exit::Ok)
+    Ok(ExitOutcome::Ok)
 }
 
-fn flush(app: &App, held: &mut String) -> anyhow::Result<()> {
+fn flush(app: &AppContext, held: &mut String) -> anyhow::Result<()> {
     if !held.is_empty() {
         app.terminal.out.write_json(held)?;
         held.clear();
@@ -65,7 +69,7 @@ fn flush(app: &App, held: &mut String) -> anyhow::Result<()> {
 }
 
 #[expect(clippy::disallowed_methods, reason = "a file that was named on the command line")]
-fn open(app: &App, file: &Path) -> anyhow::Result<Box<dyn Read>> {
+fn open(app: &AppContext, file: &Path) -> anyhow::Result<Box<dyn Read>> {
     if file == Path::new("-") {
         return Ok(Box::new(std::io::stdin().lock()));
     }
@@ -81,19 +85,19 @@ fn open(app: &App, file: &Path) -> anyhow::Result<Box<dyn Read>> {
 }
 
 /// Lines of any length, in bounded memory.
-struct Lines {
+struct BoundedLineReader {
     reader: BufReader<Box<dyn Read>>,
     line: Vec<u8>,
 }
 
 /// One line of a batch.
-enum Line<'a> {
+enum BatchLine<'a> {
     Blank,
     TooLong,
     Request(&'a [u8]),
 }
 
-impl Lines {
+impl BoundedLineReader {
     fn new(source: Box<dyn Read>) -> Self {
         Self { reader: BufReader::with_capacity(READ_BYTES, source), line: Vec::new() }
     }
@@ -102,7 +106,7 @@ impl Lines {
     fn next(
         &mut self,
         before_waiting: impl FnOnce() -> anyhow::Result<()>,
-    ) -> anyhow::Result<Option<Line<'_>>> {
+    ) -> anyhow::Result<Option<BatchLine<'_>>> {
         if !self.reader.buffer().contains(&b'\n') {
             before_waiting()?;
         }
@@ -117,10 +121,10 @@ impl Lines {
                     break;
                 }
             }
-            return Ok(Some(Line::TooLong));
+            return Ok(Some(BatchLine::TooLong));
         }
         let is_blank = self.line.iter().all(u8::is_ascii_whitespace);
-        Ok(Some(if is_blank { Line::Blank } else { Line::Request(&self.line) }))
+        Ok(Some(if is_blank { BatchLine::Blank } else { BatchLine::Request(&self.line) }))
     }
 
     fn read_part(&mut self) -> anyhow::Result<usize> {
@@ -130,21 +134,21 @@ impl Lines {
 }
 
 /// What a batch works with.
-struct Bench<'a> {
-    app: &'a App,
+struct BatchEvaluator<'a> {
+    app: &'a AppContext,
     args: &'a PolicyCheckArgs,
     /// Judges by what makes them: permissions, mode, workspace and home.
-    judges: HashMap<String, Judge>,
+    judges: HashMap<String, PolicyEvaluator>,
     /// Rules of `--settings`.
-    shared: Vec<Rule>,
+    shared: Vec<PolicyRule>,
     /// The mode of `--settings`.
-    shared_mode: Mode,
+    shared_mode: PermissionMode,
 }
 
-impl<'a> Bench<'a> {
-    fn new(app: &'a App, args: &'a PolicyCheckArgs) -> anyhow::Result<Self> {
+impl<'a> BatchEvaluator<'a> {
+    fn new(app: &'a AppContext, args: &'a PolicyCheckArgs) -> anyhow::Result<Self> {
         let (shared, shared_mode) = match &args.place.settings[..] {
-            [] => (Vec::new(), Mode::default()),
+            [] => (Vec::new(), PermissionMode::default()),
             files => {
                 let settings = app.settings_of(files)?;
                 (settings.policy_rules(), settings.mode())
@@ -179,7 +183,7 @@ impl<'a> Bench<'a> {
         }
     }
 
-    fn judged(&mut self, request: &Map<String, Value>) -> Result<Decision, String> {
+    fn judged(&mut self, request: &Map<String, Value>) -> Result<PolicyDecision, String> {
         check_fields(request)?;
         let text = |name: &str| match request.get(name) {
             None | Some(Value::Null) => Ok(None),
@@ -190,7 +194,7 @@ impl<'a> Bench<'a> {
         let nothing = Value::Object(Map::new());
         let input = request.get("input").unwrap_or(&nothing);
         let mode = match text("mode")? {
-            Some(mode) => Some(mode.parse::<Mode>().map_err(|error| error.to_string())?),
+            Some(mode) => Some(mode.parse::<PermissionMode>().map_err(|error| error.to_string())?),
             None => self.args.mode,
         };
         let dialect = match text("dialect")? {
@@ -205,7 +209,8 @@ impl<'a> Bench<'a> {
         let permissions = request.get("permissions").filter(|lists| !lists.is_null());
         let permissions = permissions.unwrap_or(&nothing);
         let (workspace, home) = (text("workspace")?, text("home")?);
-        let key = json!([permissions, mode.map(Mode::as_str), workspace, home]).to_string();
+        let key =
+            json!([permissions, mode.map(PermissionMode::as_str), workspace, home]).to_string();
         if !self.judges.contains_key(&key) {
             let judge = self.judge(permissions, mode, workspace, home)?;
             if self.judges.len() >= JUDGES_MAX {
@@ -221,11 +226,11 @@ impl<'a> Bench<'a> {
     fn judge(
         &self,
         permissions: &Value,
-        mode: Option<Mode>,
+        mode: Option<PermissionMode>,
         workspace: Option<&str>,
         home: Option<&str>,
-    ) -> Result<Judge, String> {
-        let own = Settings::of_request(permissions).map_err(told)?;
+    ) -> Result<PolicyEvaluator, String> {
+        let own = WorkspaceSettings::of_request(permissions).map_err(told)?;
         let rules = self.shared.iter().cloned().chain(own.policy_rules()).collect();
         let place = &self.args.place;
         let workspace = workspace.map(PathBuf::from).or_else(|| place.workspace.clone());
@@ -235,7 +240,7 @@ impl<'a> Bench<'a> {
             .surroundings(workspace.as_deref(), home.as_deref())
             .map_err(|error| format!("{error:#}"))?;
         let mode = mode.or(own.own_mode()).unwrap_or(self.shared_mode);
-        Ok(Judge::new(rules, mode, surroundings))
+        Ok(PolicyEvaluator::new(rules, mode, surroundings))
     }
 }
 
@@ -254,7 +259,7 @@ fn check_fields(request: &Map<String, Value>) -> Result<(), String> {
                 "unknown field `{name}`; rules stand in `permissions`, as in `{{\"permissions\": {{\"deny\": [\"Read(.env)\"]}}}}`"
             ));
         }
-        if let Some(near) = zero_runtime::nearest::nearest(name, FIELDS, 1).first() {
+        if let Some(near) = zero_runtime::name_suggestions::nearest(name, FIELDS, 1).first() {
             return Err(format!("unknown field `{name}`; did you mean `{near}`?"));
         }
     }

@@ -7,14 +7,14 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use zero_core::{Definition, Effect, Effects, TargetPath, Whereabouts};
+use zero_core::{Effect, Effects, PathZone, TargetPath, ToolDefinitionState};
 use zero_policy::Verdict;
 use zero_runtime::audit::{AuditEffect, AuditRow};
-use zero_runtime::memory::{NoteName, Scope};
-use zero_runtime::redact::REDACTED;
+use zero_runtime::notes::{NoteName, NoteScope};
+use zero_runtime::redaction::REDACTED;
 
-use crate::policy::Judge;
-use crate::policy::subject::{Subject, fields_looked_at};
+use crate::policy::PolicyEvaluator;
+use crate::policy::simulated_call::{SimulatedCall, fields_looked_at};
 
 /// Items of a list that a row holds at most: one with so many may have had more.
 const ITEMS_MAX: usize = 64;
@@ -25,18 +25,18 @@ const DEPTH_MAX: usize = 8;
 
 /// What became of a row.
 #[derive(Debug)]
-pub(super) enum Replay {
+pub(super) enum ReplayOutcome {
     /// A call, and what was decided about it then.
-    Call(Subject, Verdict),
+    Call(SimulatedCall, Verdict),
     /// It never came so far as to be judged.
     NeverJudged,
     /// It cannot be put together again.
-    Lost(Lost),
+    Lost(ReplayFailure),
 }
 
 /// Why a call cannot be put together again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Lost {
+pub(super) enum ReplayFailure {
     /// A text or list that matters was too long for the log.
     Cut,
     /// A text that matters had a secret in it.
@@ -49,7 +49,7 @@ pub(super) enum Lost {
     Hook,
 }
 
-impl Lost {
+impl ReplayFailure {
     /// Stable word for JSON.
     pub(super) fn word(self) -> &'static str {
         match self {
@@ -79,19 +79,19 @@ pub(super) fn is_call(row: &AuditRow) -> bool {
 }
 
 /// The call that a row is about.
-pub(super) fn of(judge: &Judge, row: &AuditRow) -> Replay {
+pub(super) fn of(judge: &PolicyEvaluator, row: &AuditRow) -> ReplayOutcome {
     let then = row.decision.as_ref().map(|decision| decision.verdict.as_str());
     let Some(then) = Verdict::ALL.into_iter().find(|verdict| Some(verdict.word()) == then) else {
-        return Replay::NeverJudged;
+        return ReplayOutcome::NeverJudged;
     };
     if row.is_decided_by_hook() {
-        return Replay::Lost(Lost::Hook);
+        return ReplayOutcome::Lost(ReplayFailure::Hook);
     }
     let input = row.input_that_ran();
     let lost = fields_looked_at(input).find_map(|field| damage(field, 0));
     let subject = match lost {
         Some(lost) => Err(lost),
-        None => judge.subject(&row.tool, input, None).map_err(|_| Lost::Unknown),
+        None => judge.subject(&row.tool, input, None).map_err(|_| ReplayFailure::Unknown),
     };
     let subject = subject.or_else(|lost| from_effects(judge, row).ok_or(lost));
     match subject {
@@ -99,35 +99,35 @@ pub(super) fn of(judge: &Judge, row: &AuditRow) -> Replay {
             if then == Verdict::Allow {
                 own_results(judge, &mut subject.effects);
             }
-            Replay::Call(subject, then)
+            ReplayOutcome::Call(subject, then)
         }
-        Err(lost) => Replay::Lost(lost),
+        Err(lost) => ReplayOutcome::Lost(lost),
     }
 }
 
 /// What is missing from a value of a cleaned input.
-fn damage(value: &Value, depth: usize) -> Option<Lost> {
+fn damage(value: &Value, depth: usize) -> Option<ReplayFailure> {
     match value {
         Value::String(text) => damage_of_text(text),
-        Value::Array(items) if items.len() >= ITEMS_MAX => Some(Lost::Cut),
-        Value::Object(fields) if fields.len() >= ITEMS_MAX => Some(Lost::Cut),
-        Value::Array(_) | Value::Object(_) if depth >= DEPTH_MAX => Some(Lost::Cut),
+        Value::Array(items) if items.len() >= ITEMS_MAX => Some(ReplayFailure::Cut),
+        Value::Object(fields) if fields.len() >= ITEMS_MAX => Some(ReplayFailure::Cut),
+        Value::Array(_) | Value::Object(_) if depth >= DEPTH_MAX => Some(ReplayFailure::Cut),
         Value::Array(items) => items.iter().find_map(|item| damage(item, depth + 1)),
         Value::Object(fields) => fields.values().find_map(|field| damage(field, depth + 1)),
         Value::Null | Value::Bool(_) | Value::Number(_) => None,
     }
 }
 
-fn damage_of_text(text: &str) -> Option<Lost> {
+fn damage_of_text(text: &str) -> Option<ReplayFailure> {
     if text.contains(REDACTED) {
-        Some(Lost::Redacted)
+        Some(ReplayFailure::Redacted)
     } else {
-        (text.contains("… (") && text.ends_with(" bytes in all)")).then_some(Lost::Cut)
+        (text.contains("… (") && text.ends_with(" bytes in all)")).then_some(ReplayFailure::Cut)
     }
 }
 
 /// The call by its recorded effects, where they are whole and none is a command.
-fn from_effects(judge: &Judge, row: &AuditRow) -> Option<Subject> {
+fn from_effects(judge: &PolicyEvaluator, row: &AuditRow) -> Option<SimulatedCall> {
     if row.effects.is_empty() || row.effects.len() >= EFFECTS_MAX {
         return None;
     }
@@ -135,7 +135,7 @@ fn from_effects(judge: &Judge, row: &AuditRow) -> Option<Subject> {
     for recorded in row.effects.iter().filter(|effect| effect.kind != "tool") {
         effects.push(effect(recorded, row.input_that_ran(), &judge.surroundings().roots)?);
     }
-    Some(Subject::of_effects(&row.tool, effects))
+    Some(SimulatedCall::of_effects(&row.tool, effects))
 }
 
 fn effect(recorded: &AuditEffect, input: &Value, roots: &[PathBuf]) -> Option<Effect> {
@@ -146,7 +146,7 @@ fn effect(recorded: &AuditEffect, input: &Value, roots: &[PathBuf]) -> Option<Ef
     let path = || {
         let canonical = PathBuf::from(target);
         let inside = roots.iter().any(|root| canonical.starts_with(root));
-        let whereabouts = if inside { Whereabouts::Workspace } else { Whereabouts::Outside };
+        let whereabouts = if inside { PathZone::Workspace } else { PathZone::Outside };
         canonical.is_absolute().then(|| TargetPath::new(target, canonical, whereabouts))
     };
     match kind.as_str() {
@@ -159,14 +159,14 @@ fn effect(recorded: &AuditEffect, input: &Value, roots: &[PathBuf]) -> Option<Ef
             Some(Effect::Mcp {
                 server: server.to_owned(),
                 tool: tool.to_owned(),
-                definition: Definition::Steady,
+                definition: ToolDefinitionState::Steady,
             })
         }
         "ask" => Some(Effect::Ask),
         "state" => Some(Effect::State(target.clone())),
         "note" => {
             let (scope, name) = target.split_once('/')?;
-            let scope = Scope::ALL.into_iter().find(|one| one.word() == scope)?;
+            let scope = NoteScope::ALL.into_iter().find(|one| one.word() == scope)?;
             // The effect does not say whether it was kept or removed.
             let forgets = input.get("action").and_then(Value::as_str) == Some("forget");
             Some(Effect::Note(scope.change(&NoteName::new(name).ok()?, forgets, roots.first()?)))
@@ -177,7 +177,7 @@ fn effect(recorded: &AuditEffect, input: &Value, roots: &[PathBuf]) -> Option<Ef
 }
 
 /// What a session may read of its own results is known only to the session; it was allowed then.
-fn own_results(judge: &Judge, effects: &mut Effects) {
+fn own_results(judge: &PolicyEvaluator, effects: &mut Effects) {
     let Some(state) = &judge.surroundings().state_dir else { return };
     let is_result = |path: &Path| {
         path.starts_with(state.join("spill")) || path.starts_with(state.join("spill-calls"))
@@ -187,7 +187,7 @@ fn own_results(judge: &Judge, effects: &mut Effects) {
             && is_result(path.canonical())
         {
             let canonical = path.canonical().to_owned();
-            *path = TargetPath::new(path.written(), canonical, Whereabouts::Spill);
+            *path = TargetPath::new(path.written(), canonical, PathZone::Spill);
         }
     }
 }
@@ -195,28 +195,28 @@ fn own_results(judge: &Judge, effects: &mut Effects) {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use zero_policy::Mode;
-    use zero_runtime::redact;
+    use zero_policy::PermissionMode;
+    use zero_runtime::redaction;
 
     use super::*;
-    use crate::policy::Surroundings;
+    use crate::policy::PolicyContext;
 
     /// What becomes of a call with this input, once it was written down.
     #[track_caller]
     fn check(tool: &str, input: &Value, effects: &[(&str, &str)], expected: &str) {
         let roots = vec![PathBuf::from("/w")];
-        let surroundings = Surroundings { roots, ..Surroundings::default() };
-        let judge = Judge::new(Vec::new(), Mode::Ask, surroundings);
-        let recorded = |(kind, target): &(&str, &str)| json!({"kind": kind, "target": redact::short_text(target)});
+        let surroundings = PolicyContext { roots, ..PolicyContext::default() };
+        let judge = PolicyEvaluator::new(Vec::new(), PermissionMode::Ask, surroundings);
+        let recorded = |(kind, target): &(&str, &str)| json!({"kind": kind, "target": redaction::short_text(target)});
         let row: AuditRow = serde_json::from_value(json!({
             "time": "2026-01-31T00:00:00Z", "call": "c", "workspace": "/w", "tool": tool,
-            "dialect": "canonical", "input": redact::value(input), "status": "ok",
+            "dialect": "canonical", "input": redaction::value(input), "status": "ok",
             "duration_us": 1, "decision": {"verdict": "allow", "reason": "r"},
             "effects": effects.iter().map(recorded).collect::<Vec<_>>(),
         }))
         .unwrap();
         let shown = match of(&judge, &row) {
-            Replay::Call(subject, _) => {
+            ReplayOutcome::Call(subject, _) => {
                 let effects = subject.effects.iter();
                 let effects: Vec<String> = effects.map(ToString::to_string).collect();
                 effects.join(", ")
@@ -249,7 +249,7 @@ mod tests {
 
     #[test]
     fn what_hooks_rewrote_is_replayed_as_it_ran_and_what_they_decided_is_not() {
-        let judge = Judge::new(Vec::new(), Mode::Ask, Surroundings::default());
+        let judge = PolicyEvaluator::new(Vec::new(), PermissionMode::Ask, PolicyContext::default());
         for (said, rule, expected) in [
             ("rewrite", None, "Ok(\"run `ls b`\")"),
             ("ask", Some("hook ./x"), "Err(Hook)"),
@@ -265,9 +265,9 @@ mod tests {
             }))
             .unwrap();
             let found = match of(&judge, &row) {
-                Replay::Call(subject, _) => Ok(subject.effects[0].to_string()),
-                Replay::Lost(lost) => Err(lost),
-                Replay::NeverJudged => panic!("it was judged"),
+                ReplayOutcome::Call(subject, _) => Ok(subject.effects[0].to_string()),
+                ReplayOutcome::Lost(lost) => Err(lost),
+                ReplayOutcome::NeverJudged => panic!("it was judged"),
             };
             assert_eq!(format!("{found:?}"), expected, "{said}");
         }

@@ -4,10 +4,10 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
-use zero_policy::{Decision, Verdict};
+use zero_policy::{PolicyDecision, Verdict};
 use zero_runtime::audit::AuditRow;
 
-use super::replay::Lost;
+use super::replay::ReplayFailure;
 
 /// Kinds that are told apart in one list; calls of further ones are counted together.
 const KINDS_MAX: usize = 1_000;
@@ -18,18 +18,18 @@ const TEXT_CHARS_MAX: usize = 300;
 
 /// What became of the calls.
 #[derive(Debug, Default)]
-pub(super) struct Tally {
+pub(super) struct SimulationTally {
     then: [u64; 3],
     now: [u64; 3],
-    changes: Kinds<Change>,
-    offers: Kinds<Vec<String>>,
-    lost: BTreeMap<Lost, u64>,
+    changes: KindCounts<DecisionChange>,
+    offers: KindCounts<Vec<String>>,
+    lost: BTreeMap<ReplayFailure, u64>,
     never_judged: u64,
 }
 
 /// Calls that would be judged differently, and alike.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Change {
+pub(super) struct DecisionChange {
     pub(super) then: Verdict,
     pub(super) now: Verdict,
     pub(super) tool: String,
@@ -37,12 +37,12 @@ pub(super) struct Change {
     pub(super) reason: String,
 }
 
-impl Tally {
-    pub(super) fn judged(&mut self, row: &AuditRow, then: Verdict, decision: &Decision) {
+impl SimulationTally {
+    pub(super) fn judged(&mut self, row: &AuditRow, then: Verdict, decision: &PolicyDecision) {
         add(&mut self.then, then);
         add(&mut self.now, decision.verdict);
         if then != decision.verdict {
-            self.changes.add(Change {
+            self.changes.add(DecisionChange {
                 then,
                 now: decision.verdict,
                 tool: row.tool.clone(),
@@ -59,7 +59,7 @@ impl Tally {
         }
     }
 
-    pub(super) fn lost(&mut self, lost: Lost) {
+    pub(super) fn lost(&mut self, lost: ReplayFailure) {
         *self.lost.entry(lost).or_default() += 1;
     }
 
@@ -88,7 +88,7 @@ impl Tally {
     }
 
     /// What would be judged differently, the most frequent first.
-    pub(super) fn changes(&self) -> Vec<(&Change, u64)> {
+    pub(super) fn changes(&self) -> Vec<(&DecisionChange, u64)> {
         self.changes.most_first()
     }
 
@@ -122,8 +122,8 @@ impl Tally {
                 .into_iter()
                 .collect()
         };
-        let change = |(change, count): &(&Change, u64)| {
-            let Change { then, now, tool, title, reason } = change;
+        let change = |(change, count): &(&DecisionChange, u64)| {
+            let DecisionChange { then, now, tool, title, reason } = change;
             json!({
                 "calls": count,
                 "then": then.word(),
@@ -164,19 +164,19 @@ fn short(text: &str) -> String {
 
 /// How often each kind of thing was met.
 #[derive(Debug)]
-struct Kinds<K> {
+struct KindCounts<K> {
     counts: BTreeMap<K, u64>,
     /// Met when there was no more room.
     left_out: u64,
 }
 
-impl<K> Default for Kinds<K> {
+impl<K> Default for KindCounts<K> {
     fn default() -> Self {
         Self { counts: BTreeMap::new(), left_out: 0 }
     }
 }
 
-impl<K: Ord> Kinds<K> {
+impl<K: Ord> KindCounts<K> {
     fn add(&mut self, kind: K) {
         let room = self.counts.len() < KINDS_MAX;
         match self.counts.get_mut(&kind) {
@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn kinds_are_bounded_and_none_is_lost_without_a_word() {
-        let mut kinds = Kinds::default();
+        let mut kinds = KindCounts::default();
         for kind in 0..KINDS_MAX + 10 {
             kinds.add(kind);
         }

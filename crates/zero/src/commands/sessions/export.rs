@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use zero_core::event::{Event, ResultContent, RunEnd, Shown, ToolStatus, What};
+use zero_core::event::{CallDisplay, Event, EventKind, ResultContent, RunOutcome, ToolCallStatus};
 use zero_wire::zero_sessions::SessionInfo;
 
 /// Characters of a result that are shown on a terminal.
@@ -30,17 +30,19 @@ pub(super) fn plain(session: &SessionInfo, events: &[Event]) -> String {
     }
     for piece in pieces(events) {
         let _ = match piece {
-            Piece::Prompt(prompt) => writeln!(text, "\n> {}", prompt.replace('\n', "\n> ")),
-            Piece::Words(words) => writeln!(text, "\n{}", words.trim_end()),
-            Piece::Thought(_) => Ok(()),
-            Piece::Call { title, status, result, diff } => {
+            TranscriptItem::Prompt(prompt) => {
+                writeln!(text, "\n> {}", prompt.replace('\n', "\n> "))
+            }
+            TranscriptItem::Words(words) => writeln!(text, "\n{}", words.trim_end()),
+            TranscriptItem::Thought(_) => Ok(()),
+            TranscriptItem::Call { title, status, result, diff } => {
                 let _ = writeln!(text, "\n[{}] {title}", word(status));
                 match diff {
                     Some(diff) => writeln!(text, "{}", indented(diff)),
                     None => writeln!(text, "{}", indented(&cut(&result))),
                 }
             }
-            Piece::Note(note) => writeln!(text, "\n({note})"),
+            TranscriptItem::Note(note) => writeln!(text, "\n({note})"),
         };
     }
     text
@@ -56,60 +58,60 @@ pub(super) fn markdown(session: &SessionInfo, events: &[Event]) -> String {
     }
     for piece in pieces(events) {
         let _ = match piece {
-            Piece::Prompt(prompt) => writeln!(text, "\n## {}\n", first_line(prompt))
+            TranscriptItem::Prompt(prompt) => writeln!(text, "\n## {}\n", first_line(prompt))
                 .and_then(|()| writeln!(text, "> {}", prompt.replace('\n', "\n> "))),
-            Piece::Words(words) => writeln!(text, "\n{}", words.trim_end()),
-            Piece::Thought(thought) => {
+            TranscriptItem::Words(words) => writeln!(text, "\n{}", words.trim_end()),
+            TranscriptItem::Thought(thought) => {
                 let quoted = thought.trim_end().replace('\n', "\n> ");
                 writeln!(text, "\n<details><summary>thought</summary>\n\n> {quoted}\n\n</details>")
             }
-            Piece::Call { title, status, result, diff } => {
+            TranscriptItem::Call { title, status, result, diff } => {
                 let _ = writeln!(text, "\n**{title}** ({})\n", word(status));
                 match diff {
                     Some(diff) => writeln!(text, "{}", fenced("diff", diff)),
                     None => writeln!(text, "{}", fenced("", &result)),
                 }
             }
-            Piece::Note(note) => writeln!(text, "\n*{note}*"),
+            TranscriptItem::Note(note) => writeln!(text, "\n*{note}*"),
         };
     }
     text
 }
 
 /// One thing worth telling.
-enum Piece<'a> {
+enum TranscriptItem<'a> {
     Prompt(&'a str),
     Words(String),
     Thought(String),
-    Call { title: String, status: ToolStatus, result: String, diff: Option<&'a str> },
+    Call { title: String, status: ToolCallStatus, result: String, diff: Option<&'a str> },
     Note(String),
 }
 
 /// What is worth telling, with words put together again that came in pieces.
-fn pieces(events: &[Event]) -> Vec<Piece<'_>> {
-    let mut pieces: Vec<Piece<'_>> = Vec::new();
+fn pieces(events: &[Event]) -> Vec<TranscriptItem<'_>> {
+    let mut pieces: Vec<TranscriptItem<'_>> = Vec::new();
     let mut titles: std::collections::HashMap<&str, &str> = std::collections::HashMap::new();
     for event in events {
         match &event.what {
-            What::Prompt { text, .. } => pieces.push(Piece::Prompt(text)),
-            What::Text { text } => match pieces.last_mut() {
-                Some(Piece::Words(words)) => words.push_str(text),
-                _ => pieces.push(Piece::Words(text.clone())),
+            EventKind::Prompt { text, .. } => pieces.push(TranscriptItem::Prompt(text)),
+            EventKind::Text { text } => match pieces.last_mut() {
+                Some(TranscriptItem::Words(words)) => words.push_str(text),
+                _ => pieces.push(TranscriptItem::Words(text.clone())),
             },
-            What::Thought { text } => match pieces.last_mut() {
-                Some(Piece::Thought(thought)) => thought.push_str(text),
-                _ => pieces.push(Piece::Thought(text.clone())),
+            EventKind::Thought { text } => match pieces.last_mut() {
+                Some(TranscriptItem::Thought(thought)) => thought.push_str(text),
+                _ => pieces.push(TranscriptItem::Thought(text.clone())),
             },
-            What::ToolStarted { call, title, .. } => {
+            EventKind::ToolStarted { call, title, .. } => {
                 titles.insert(call, title);
             }
-            What::ToolUpdated { call, title: Some(title), .. } => {
+            EventKind::ToolUpdated { call, title: Some(title), .. } => {
                 titles.insert(call, title);
             }
-            What::ToolEnded { call, status, content, display, .. } => {
+            EventKind::ToolEnded { call, status, content, display, .. } => {
                 let title = titles.get(call.as_str()).copied().unwrap_or(call).to_owned();
                 let diff = match display {
-                    Some(Shown::Diff { unified, .. }) => Some(unified.as_str()),
+                    Some(CallDisplay::Diff { unified, .. }) => Some(unified.as_str()),
                     _ => None,
                 };
                 let texts = content.iter().filter_map(|piece| match piece {
@@ -117,41 +119,43 @@ fn pieces(events: &[Event]) -> Vec<Piece<'_>> {
                     ResultContent::Image { .. } => None,
                 });
                 let result = texts.collect::<Vec<_>>().join("\n");
-                pieces.push(Piece::Call { title, status: *status, result, diff });
+                pieces.push(TranscriptItem::Call { title, status: *status, result, diff });
             }
-            What::Notice { text, .. } => pieces.push(Piece::Note(text.clone())),
-            What::Compacted { .. } => {
-                pieces.push(Piece::Note(
+            EventKind::Notice { text, .. } => pieces.push(TranscriptItem::Note(text.clone())),
+            EventKind::Compacted { .. } => {
+                pieces.push(TranscriptItem::Note(
                     "what was said before was summed up for the model".to_owned(),
                 ));
             }
-            What::Reset { .. } => pieces.push(Piece::Note("a new transcript begins".to_owned())),
-            What::RunEnded { end, .. } => pieces.extend(ended(end).map(Piece::Note)),
+            EventKind::Reset { .. } => {
+                pieces.push(TranscriptItem::Note("a new transcript begins".to_owned()))
+            }
+            EventKind::RunEnded { end, .. } => pieces.extend(ended(end).map(TranscriptItem::Note)),
             _ => {}
         }
     }
     pieces
 }
 
-fn ended(end: &RunEnd) -> Option<String> {
+fn ended(end: &RunOutcome) -> Option<String> {
     Some(match end {
-        RunEnd::Completed => return None,
-        RunEnd::MaxTokens => "cut: the model may not write more".to_owned(),
-        RunEnd::MaxTurns { turns } => format!("stopped after asking the model {turns} times"),
-        RunEnd::Refused { message } => format!("the model declined: {message}"),
-        RunEnd::Aborted { by } => format!("stopped ({by})"),
-        RunEnd::Failed { message, .. } => format!("failed: {message}"),
-        RunEnd::Interrupted => "zero was ended in the middle of it".to_owned(),
+        RunOutcome::Completed => return None,
+        RunOutcome::MaxTokens => "cut: the model may not write more".to_owned(),
+        RunOutcome::MaxTurns { turns } => format!("stopped after asking the model {turns} times"),
+        RunOutcome::Refused { message } => format!("the model declined: {message}"),
+        RunOutcome::Aborted { by } => format!("stopped ({by})"),
+        RunOutcome::Failed { message, .. } => format!("failed: {message}"),
+        RunOutcome::Interrupted => "zero was ended in the middle of it".to_owned(),
     })
 }
 
-fn word(status: ToolStatus) -> &'static str {
+fn word(status: ToolCallStatus) -> &'static str {
     match status {
-        ToolStatus::Completed => "done",
-        ToolStatus::Failed => "failed",
-        ToolStatus::Denied => "denied",
-        ToolStatus::Cancelled => "cancelled",
-        ToolStatus::Interrupted => "interrupted",
+        ToolCallStatus::Completed => "done",
+        ToolCallStatus::Failed => "failed",
+        ToolCallStatus::Denied => "denied",
+        ToolCallStatus::Cancelled => "cancelled",
+        ToolCallStatus::Interrupted => "interrupted",
     }
 }
 
@@ -190,12 +194,12 @@ mod tests {
     #[test]
     fn words_that_came_in_pieces_are_put_together() {
         let event = |what| Event { seq: 1, run: None, time_ms: 0, what };
-        let text = |text: &str| event(What::Text { text: text.to_owned() });
+        let text = |text: &str| event(EventKind::Text { text: text.to_owned() });
         let events = [
-            event(What::Prompt { text: "hi\nyou".to_owned(), attachments: vec![] }),
+            event(EventKind::Prompt { text: "hi\nyou".to_owned(), attachments: vec![] }),
             text("Hel"),
             text("lo"),
-            event(What::RunEnded { end: RunEnd::MaxTokens, usage: Default::default() }),
+            event(EventKind::RunEnded { end: RunOutcome::MaxTokens, usage: Default::default() }),
         ];
         let session = SessionInfo {
             session_key: "agent:main:x".to_owned(),

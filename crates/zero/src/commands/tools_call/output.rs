@@ -2,50 +2,50 @@
 
 use serde::Serialize;
 use serde_json::Value;
-use zero_core::{Content, Display, Location, ToolError};
-use zero_runtime::Outcome;
+use zero_core::{FileLocation, ResultDisplay, ToolError, ToolResultPart};
+use zero_runtime::CallOutcome;
 
-use crate::App;
-use crate::cli::CallArgs;
-use crate::exit::Exit;
-use crate::steps::step;
-use crate::terminal::Stream;
+use crate::AppContext;
+use crate::cli::ToolsCallArgs;
+use crate::exit::ExitOutcome;
+use crate::plan_steps::step;
+use crate::terminal::TerminalStream;
 
 /// An answer for programs. Written as it is, so that what cannot be written is an error.
 #[derive(Serialize)]
-struct Answer<'a> {
+struct JsonAnswer<'a> {
     ok: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
-    result: Option<AnswerResult<'a>>,
+    result: Option<JsonAnswerResult<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<&'a ToolError>,
 }
 
 #[derive(Serialize)]
-struct AnswerResult<'a> {
+struct JsonAnswerResult<'a> {
     content: &'a [Value],
     display: &'a Value,
     structured: &'a Value,
-    locations: &'a [Location],
+    locations: &'a [FileLocation],
 }
 
 /// Prints the outcome and says how it ends the program.
 pub(super) fn print(
-    app: &App,
-    args: &CallArgs,
-    outcome: Result<Outcome, ToolError>,
-) -> anyhow::Result<Exit> {
+    app: &AppContext,
+    args: &ToolsCallArgs,
+    outcome: Result<CallOutcome, ToolError>,
+) -> anyhow::Result<ExitOutcome> {
     let out = &app.terminal.out;
     match outcome {
         Ok(outcome) if args.json => {
-            let result = AnswerResult {
+            let result = JsonAnswerResult {
                 content: &outcome.rendered.content,
                 display: &outcome.rendered.display,
                 structured: &outcome.result.structured,
                 locations: &outcome.result.locations,
             };
-            out.write_line(&Answer { ok: true, result: Some(result), error: None })?;
-            Ok(Exit::Ok)
+            out.write_line(&JsonAnswer { ok: true, result: Some(result), error: None })?;
+            Ok(ExitOutcome::Ok)
         }
         Ok(outcome) => {
             let mut text = human(out, &outcome);
@@ -53,7 +53,7 @@ pub(super) fn print(
                 text.push('\n');
             }
             out.write(&text)?;
-            Ok(Exit::Ok)
+            Ok(ExitOutcome::Ok)
         }
         Err(error) => {
             if args.json {
@@ -61,23 +61,25 @@ pub(super) fn print(
             } else {
                 app.terminal.error(&error.message);
             }
-            Ok(Exit::of_error(&error))
+            Ok(ExitOutcome::of_error(&error))
         }
     }
 }
 
 /// Prints an error for programs.
-pub(super) fn print_error(out: &Stream, error: &ToolError) -> std::io::Result<()> {
-    out.write_line(&Answer { ok: false, result: None, error: Some(error) })
+pub(super) fn print_error(out: &TerminalStream, error: &ToolError) -> std::io::Result<()> {
+    out.write_line(&JsonAnswer { ok: false, result: None, error: Some(error) })
 }
 
 /// The result as a person reads it: what the model gets, with a change shown in colours.
-pub(in crate::commands) fn human(out: &Stream, outcome: &Outcome) -> String {
+pub(in crate::commands) fn human(out: &TerminalStream, outcome: &CallOutcome) -> String {
     if out.is_terminal()
-        && let Display::Diff(diff) = &outcome.result.display
+        && let ResultDisplay::Diff(diff) = &outcome.result.display
     {
         let summaries = outcome.result.content.iter().filter_map(|content| match content {
-            Content::Diff { summary, .. } | Content::Text(summary) => Some(summary.as_str()),
+            ToolResultPart::Diff { summary, .. } | ToolResultPart::Text(summary) => {
+                Some(summary.as_str())
+            }
             _ => None,
         });
         let summaries: Vec<&str> = summaries.collect();
@@ -85,7 +87,7 @@ pub(in crate::commands) fn human(out: &Stream, outcome: &Outcome) -> String {
     }
     let pieces: Vec<String> = outcome.rendered.content.iter().map(text_of).collect();
     let mut text = out.foreign(&pieces.join("\n")).into_owned();
-    if let Display::Plan { entries } = &outcome.result.display {
+    if let ResultDisplay::Plan { entries } = &outcome.result.display {
         for entry in entries {
             text.push('\n');
             text.push_str(&step(out, entry));

@@ -3,24 +3,24 @@
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
-use zero_core::{Limits, Risk};
-use zero_runtime::dialect::Offered;
+use zero_core::{HostLimits, RiskLevel};
+use zero_runtime::dialect::DialectTool;
 use zero_sandbox::Workspace;
 use zero_tools::examples;
 
 /// How long a call of a tool may take: what its example is given, where the input does not say.
-pub(in crate::commands) fn deadline(tool: &Offered, workspace: Option<&Workspace>) -> Duration {
+pub(in crate::commands) fn deadline(tool: &DialectTool, workspace: Option<&Workspace>) -> Duration {
     let spec = tool.registered.tool.spec();
     let example = examples::of(spec.name.as_str()).and_then(|example| example.canonical());
     let own = example.zip(workspace).and_then(|(input, workspace)| {
         let input = serde_json::from_str(input).ok()?;
         tool.registered.tool.plan(input, workspace).ok()?.deadline()
     });
-    own.unwrap_or_else(|| Limits::default().timeout(spec.timeout_class))
+    own.unwrap_or_else(|| HostLimits::default().timeout(spec.timeout_class))
 }
 
 /// Everything zero knows about a tool.
-pub(in crate::commands) fn full(tool: &Offered, workspace: Option<&Workspace>) -> Value {
+pub(in crate::commands) fn full(tool: &DialectTool, workspace: Option<&Workspace>) -> Value {
     let spec = tool.registered.tool.spec();
     let timeout = deadline(tool, workspace);
     let mut full = json!({
@@ -32,7 +32,7 @@ pub(in crate::commands) fn full(tool: &Offered, workspace: Option<&Workspace>) -
         "permissions": [{
             "kind": spec.kind.word(),
             "risk": spec.risk.word(),
-            "default": if spec.risk == Risk::Low { "allow" } else { "ask" },
+            "default": if spec.risk == RiskLevel::Low { "allow" } else { "ask" },
         }],
         "displayName": spec.display_name,
         "kind": spec.kind.word(),
@@ -50,7 +50,7 @@ pub(in crate::commands) fn full(tool: &Offered, workspace: Option<&Workspace>) -
 }
 
 /// `tools` of an OpenAI-compatible request.
-pub(super) fn openai(tools: &[Offered]) -> Value {
+pub(super) fn openai(tools: &[DialectTool]) -> Value {
     list(tools, |tool| {
         json!({
             "type": "function",
@@ -60,7 +60,7 @@ pub(super) fn openai(tools: &[Offered]) -> Value {
 }
 
 /// `tools` of an Anthropic request.
-pub(super) fn anthropic(tools: &[Offered]) -> Value {
+pub(super) fn anthropic(tools: &[DialectTool]) -> Value {
     list(
         tools,
         |tool| json!({"name": tool.name, "description": tool.description, "input_schema": tool.input_schema}),
@@ -68,7 +68,7 @@ pub(super) fn anthropic(tools: &[Offered]) -> Value {
 }
 
 /// `tools` of a Gemini request.
-pub(super) fn gemini(tools: &[Offered]) -> Value {
+pub(super) fn gemini(tools: &[DialectTool]) -> Value {
     let declarations = list(tools, |tool| {
         let mut declaration = json!({"name": tool.name, "description": tool.description});
         let parameters = gemini_schema(&tool.input_schema);
@@ -82,11 +82,11 @@ pub(super) fn gemini(tools: &[Offered]) -> Value {
 }
 
 /// Result of MCP's `tools/list`.
-pub(super) fn mcp(tools: &[Offered]) -> Value {
-    json!({"tools": list(tools, zero_mcp::server::to_mcp::tool)})
+pub(super) fn mcp(tools: &[DialectTool]) -> Value {
+    json!({"tools": list(tools, zero_mcp::server::mcp_format::tool)})
 }
 
-fn list(tools: &[Offered], each: impl Fn(&Offered) -> Value) -> Value {
+fn list(tools: &[DialectTool], each: impl Fn(&DialectTool) -> Value) -> Value {
     tools.iter().map(each).collect()
 }
 

@@ -4,43 +4,45 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use zero_mcp::definition::{Reach, ServerDefinition};
+use zero_mcp::server_definition::{McpServerDefinition, ServerTransport};
 
 use super::super::tests::layers;
-use super::super::{LayerKind, Settings};
+use super::super::{SettingsLayerKind, WorkspaceSettings};
 use super::*;
-use crate::config::Config;
-use crate::trust::Standing;
+use crate::environment::EnvironmentConfig;
+use crate::trust::TrustState;
 
 const ROOT: &str = "/work/app";
 
-fn config() -> Config {
-    Config::for_test(Path::new("/me")).with_variable("TOKEN", "t0ken").with_variable("EMPTY", "")
+fn config() -> EnvironmentConfig {
+    EnvironmentConfig::for_test(Path::new("/me"))
+        .with_variable("TOKEN", "t0ken")
+        .with_variable("EMPTY", "")
 }
 
 /// The settings of a person's file.
-fn of(text: &str) -> Settings {
-    Settings::merge(&layers(&[(LayerKind::User, text)]), Standing::supposed())
+fn of(text: &str) -> WorkspaceSettings {
+    WorkspaceSettings::merge(&layers(&[(SettingsLayerKind::User, text)]), TrustState::supposed())
 }
 
 /// The servers of a person's file with this `mcpServers`.
-fn servers(mcp_servers: Value) -> McpServers {
+fn servers(mcp_servers: Value) -> ConfiguredMcpServers {
     let text = json!({ "mcpServers": mcp_servers }).to_string();
     of(&text).mcp_servers(&config(), Path::new(ROOT))
 }
 
 /// The one server that is meant, which can be used.
 #[track_caller]
-fn server(setting: Value) -> ServerDefinition {
+fn server(setting: Value) -> McpServerDefinition {
     let mut found = servers(json!({ "a": setting }));
     assert_eq!(found.problems, [], "{setting}");
     found.definitions.remove(0)
 }
 
 /// How a server is reached, in one line.
-fn shown(server: &ServerDefinition) -> String {
+fn shown(server: &McpServerDefinition) -> String {
     match &server.reach {
-        Reach::Command(launch) => format!(
+        ServerTransport::Command(launch) => format!(
             "{}: {:?} {:?} {:?} in {} net {:?} writes {:?}",
             server.alias,
             launch.command,
@@ -50,7 +52,7 @@ fn shown(server: &ServerDefinition) -> String {
             launch.network.iter().map(ToString::to_string).collect::<Vec<_>>(),
             launch.writable,
         ),
-        Reach::Http(endpoint) => {
+        ServerTransport::Http(endpoint) => {
             let login = &endpoint.login;
             format!(
                 "{}: {} {:?} {:?} {:?} {:?} {:?}",
@@ -84,7 +86,11 @@ fn refused(setting: Value, expected: &str) {
 #[track_caller]
 fn wrong(file: Value, expected: &[&str]) {
     let text = file.to_string();
-    let found = crate::settings::Layer::parse(LayerKind::User, "f".to_owned(), text.as_bytes());
+    let found = crate::settings::SettingsLayer::parse(
+        SettingsLayerKind::User,
+        "f".to_owned(),
+        text.as_bytes(),
+    );
     let found: Vec<String> =
         found.err().unwrap_or_default().into_iter().map(|problem| problem.what).collect();
     assert_eq!(found, expected, "{text}");
@@ -146,7 +152,7 @@ fn everything_about_a_server_is_carried_over() {
         );
     }
     let usual = server(json!({"command": "x"}));
-    assert_eq!(usual.call_timeout, zero_mcp::definition::CALL_TIMEOUT);
+    assert_eq!(usual.call_timeout, zero_mcp::server_definition::CALL_TIMEOUT);
     assert_eq!((usual.tools_allowed, usual.tools_denied.len()), (None, 0));
     let patient = server(json!({"command": "x", "timeout": "2h"}));
     assert_eq!(patient.call_timeout_max, Duration::from_secs(7200), "no shorter than the timeout");
@@ -352,24 +358,24 @@ fn only_a_server_of_the_project_starts_in_its_folder() {
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path().join("home");
     let text = r#"{"mcpServers": {"a": {"command": "x"}}, "mcp": {"mcpServerCommand": "y"}}"#;
-    let trusted = Standing::supposed();
-    let starts = |layer: LayerKind| {
-        let settings = Settings::merge(&layers(&[(layer, text)]), trusted.clone());
-        let config = Config::for_test(folder.path());
+    let trusted = TrustState::supposed();
+    let starts = |layer: SettingsLayerKind| {
+        let settings = WorkspaceSettings::merge(&layers(&[(layer, text)]), trusted.clone());
+        let config = EnvironmentConfig::for_test(folder.path());
         let found = settings.mcp_servers(&config, Path::new(ROOT)).definitions;
         let folders = found.into_iter().map(|server| match server.reach {
-            Reach::Command(launch) => launch.folder,
-            Reach::Http(_) => panic!("it is a command"),
+            ServerTransport::Command(launch) => launch.folder,
+            ServerTransport::Http(_) => panic!("it is a command"),
         });
         folders.collect::<Vec<_>>()
     };
-    assert_eq!(starts(LayerKind::User), [Path::new("/"); 2], "there is no home");
+    assert_eq!(starts(SettingsLayerKind::User), [Path::new("/"); 2], "there is no home");
     std::fs::create_dir(&home).unwrap();
     for (layer, expected) in [
-        (LayerKind::User, home.as_path()),
-        (LayerKind::Flag, &home),
-        (LayerKind::Project, Path::new(ROOT)),
-        (LayerKind::Local, Path::new(ROOT)),
+        (SettingsLayerKind::User, home.as_path()),
+        (SettingsLayerKind::Flag, &home),
+        (SettingsLayerKind::Project, Path::new(ROOT)),
+        (SettingsLayerKind::Local, Path::new(ROOT)),
     ] {
         assert_eq!(starts(layer), [expected; 2], "{layer:?}");
     }
@@ -380,13 +386,13 @@ fn a_later_file_replaces_a_server_as_a_whole_once_it_is_trusted() {
     let user =
         r#"{"mcpServers": {"a": {"command": "mine", "args": ["x"]}, "b": {"command": "b"}}}"#;
     let project = r#"{"mcpServers": [{"id": "a", "command": "theirs"}]}"#;
-    let files = [(LayerKind::User, user), (LayerKind::Project, project)];
-    let trusted = Standing::supposed();
+    let files = [(SettingsLayerKind::User, user), (SettingsLayerKind::Project, project)];
+    let trusted = TrustState::supposed();
     for (standing, expected) in [
-        (Standing::Never, ["a: \"mine\" [\"x\"]", "b: \"b\" []"]),
+        (TrustState::Never, ["a: \"mine\" [\"x\"]", "b: \"b\" []"]),
         (trusted, ["b: \"b\" []", "a: \"theirs\" []"]),
     ] {
-        let settings = Settings::merge(&layers(&files), standing);
+        let settings = WorkspaceSettings::merge(&layers(&files), standing);
         let found = settings.mcp_servers(&config(), Path::new(ROOT));
         let seen: Vec<String> = found.definitions.iter().map(shown).collect();
         assert_eq!(seen.len(), 2);
@@ -399,16 +405,20 @@ fn a_later_file_replaces_a_server_as_a_whole_once_it_is_trusted() {
 #[test]
 fn what_an_editor_names_stands_beside_what_settings_name() {
     use std::collections::BTreeMap;
-    use zero_acp::{ServerReach, SessionServer};
+    use zero_acp::{SessionMcpServer, SessionServerTransport};
 
     let pair = |name: &str, value: &str| BTreeMap::from([(name.to_owned(), value.to_owned())]);
-    let command = |name: &str, env: BTreeMap<String, String>| SessionServer {
+    let command = |name: &str, env: BTreeMap<String, String>| SessionMcpServer {
         name: name.to_owned(),
-        how: ServerReach::Command { command: "/bin/x".into(), args: vec!["$TOKEN".into()], env },
+        how: SessionServerTransport::Command {
+            command: "/bin/x".into(),
+            args: vec!["$TOKEN".into()],
+            env,
+        },
     };
-    let http = |name: &str, url: &str, headers: BTreeMap<String, String>| SessionServer {
+    let http = |name: &str, url: &str, headers: BTreeMap<String, String>| SessionMcpServer {
         name: name.to_owned(),
-        how: ServerReach::Http { url: url.to_owned(), headers },
+        how: SessionServerTransport::Http { url: url.to_owned(), headers },
     };
     let settings = of(&json!({
         "mcpServers": {"a": {"command": "x"}, "off": {"command": "x"}},
@@ -431,7 +441,7 @@ fn what_an_editor_names_stands_beside_what_settings_name() {
     let shown: Vec<String> = found.definitions.iter().skip(1).map(shown).collect();
     assert_eq!(shown, expected);
     assert!(found.definitions.iter().skip(1).all(|server| server.written_at == "your editor"));
-    let names = |problems: &[ServerProblem]| -> Vec<String> {
+    let names = |problems: &[McpServerProblem]| -> Vec<String> {
         problems.iter().map(|problem| problem.alias.clone()).collect()
     };
     assert_eq!(names(&found.denied), ["off", "off"], "by whichever name it goes");

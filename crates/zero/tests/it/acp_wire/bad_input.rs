@@ -2,12 +2,12 @@
 
 use serde_json::json;
 
-use super::{Desk, said};
+use super::{AcpFixture, said};
 use crate::config::{USER, write};
 
 #[test]
 fn a_folder_that_cannot_be_worked_in_is_refused() {
-    let desk = Desk::direct();
+    let desk = AcpFixture::direct();
     let mut acp = desk.acp();
     for (cwd, holds) in [
         (json!("project"), "absolute"),
@@ -30,7 +30,7 @@ fn a_folder_that_cannot_be_worked_in_is_refused() {
 
 #[test]
 fn a_session_cannot_be_loaded_where_there_is_no_folder() {
-    let desk = Desk::direct();
+    let desk = AcpFixture::direct();
     let mut acp = desk.acp();
     let session = acp.open(&desk);
     acp.turn(&session, "/read hello.txt", "end_turn");
@@ -47,7 +47,7 @@ fn a_session_cannot_be_loaded_where_there_is_no_folder() {
 
 #[test]
 fn an_unknown_session_is_not_found_whatever_is_asked_of_it() {
-    let desk = Desk::direct();
+    let desk = AcpFixture::direct();
     let mut acp = desk.acp();
     for (method, params) in [
         ("session/prompt", said("nobody", "hi")),
@@ -67,7 +67,7 @@ fn an_unknown_session_is_not_found_whatever_is_asked_of_it() {
 #[test]
 fn settings_that_are_broken_are_told_with_file_and_line() {
     for file in [USER, "project/.zero/settings.json"] {
-        let desk = Desk::direct();
+        let desk = AcpFixture::direct();
         write(&desk.zero, file, "{\n  \"permissions\": {\n    \"mode\": nonsense\n  }\n}\n");
         let mut acp = desk.acp();
         let error = acp.call("session/new", desk.wanted()).expect_err(file);
@@ -82,7 +82,7 @@ fn settings_that_are_broken_are_told_with_file_and_line() {
 
 #[test]
 fn arguments_that_are_wrong_are_told_before_anything_is_served() {
-    let desk = Desk::direct();
+    let desk = AcpFixture::direct();
     for (args, holds) in [(&["acp", "--nonsense"][..], "--nonsense"), (&["acp", "extra"], "extra")]
     {
         let seen = desk.zero.run(args);
@@ -104,7 +104,7 @@ fn arguments_that_are_wrong_are_told_before_anything_is_served() {
 
 #[test]
 fn too_many_things_are_refused() {
-    let desk = Desk::direct();
+    let desk = AcpFixture::direct();
     let mut acp = desk.acp();
     let server = json!({"name": "a", "command": "/bin/true", "args": [], "env": []});
     for wanted in [

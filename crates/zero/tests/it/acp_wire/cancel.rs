@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::client::{Acp, Reply, cancelled, selected};
-use super::{Desk, call, calls, script};
+use super::acp_client::{AcpClient, ClientReply, cancelled, selected};
+use super::{AcpFixture, call, calls, script};
 
-fn opened(desk: &Desk) -> (Acp, String) {
+fn opened(desk: &AcpFixture) -> (AcpClient, String) {
     let mut acp = desk.acp();
     let session = acp.open(desk);
     (acp, session)
@@ -15,12 +15,12 @@ fn write(name: &str) -> String {
     call("Write", json!({"file_path": name, "content": "new\n"}))
 }
 
-fn stop(acp: &mut Acp, session: &str) {
+fn stop(acp: &mut AcpClient, session: &str) {
     acp.notify("session/cancel", json!({"sessionId": session}));
 }
 
 /// A turn that talks and does not end.
-fn hanging(acp: &mut Acp, session: &str) -> Value {
+fn hanging(acp: &mut AcpClient, session: &str) -> Value {
     let from = acp.mark();
     let turn = acp.begin(session, &script(&["say one two", "hang"]));
     acp.until_update(from, "words", |update| update["sessionUpdate"] == "agent_message_chunk");
@@ -29,7 +29,7 @@ fn hanging(acp: &mut Acp, session: &str) -> Value {
 
 #[test]
 fn cancel_001_a_turn_that_is_stopped_says_so() {
-    let desk = Desk::new();
+    let desk = AcpFixture::new();
     let (mut acp, session) = opened(&desk);
     let turn = hanging(&mut acp, &session);
     stop(&mut acp, &session);
@@ -41,7 +41,7 @@ fn cancel_001_a_turn_that_is_stopped_says_so() {
 
 #[test]
 fn a_new_prompt_stops_the_one_at_work_where_settings_say_so() {
-    let desk = Desk::with(json!({"acp": {"overlap": "replace"}}));
+    let desk = AcpFixture::with(json!({"acp": {"overlap": "replace"}}));
     let (mut acp, session) = opened(&desk);
     let first = hanging(&mut acp, &session);
     let second = hanging(&mut acp, &session);
@@ -59,7 +59,7 @@ fn a_new_prompt_stops_the_one_at_work_where_settings_say_so() {
 
 #[test]
 fn cancel_002_nothing_is_told_after_the_answer() {
-    let desk = Desk::new();
+    let desk = AcpFixture::new();
     let (mut acp, session) = opened(&desk);
     let from = acp.mark();
     let steps = [&*call("Bash", json!({"command": "yes"})), "turn", "say Never."];
@@ -76,7 +76,7 @@ fn cancel_002_nothing_is_told_after_the_answer() {
 
 #[test]
 fn a_request_can_be_taken_back_by_its_id() {
-    let desk = Desk::new();
+    let desk = AcpFixture::new();
     let (mut acp, session) = opened(&desk);
     let turn = hanging(&mut acp, &session);
     acp.notify("$/cancel_request", json!({"requestId": turn}));
@@ -89,7 +89,7 @@ fn a_request_can_be_taken_back_by_its_id() {
 
 #[test]
 fn stopping_twice_is_stopping_once() {
-    let desk = Desk::new();
+    let desk = AcpFixture::new();
     let (mut acp, session) = opened(&desk);
     let turn = hanging(&mut acp, &session);
     for _ in 0..5 {
@@ -104,7 +104,7 @@ fn stopping_twice_is_stopping_once() {
 
 #[test]
 fn stopping_nothing_stops_nothing() {
-    let desk = Desk::new();
+    let desk = AcpFixture::new();
     let (mut acp, session) = opened(&desk);
     stop(&mut acp, &session);
     stop(&mut acp, "nobody");
@@ -114,7 +114,7 @@ fn stopping_nothing_stops_nothing() {
 
 #[test]
 fn a_turn_can_be_stopped_before_it_began() {
-    let desk = Desk::new();
+    let desk = AcpFixture::new();
     let (mut acp, session) = opened(&desk);
     for _ in 0..10 {
         let turn = acp.begin(&session, &script(&["say one two", "hang"]));
@@ -129,13 +129,13 @@ fn a_turn_can_be_stopped_before_it_began() {
 /// is, it is not asked to go on; and a yes comes too late, however soon it comes.
 #[test]
 fn a_turn_can_be_stopped_while_a_person_is_asked() {
-    let desk = Desk::new();
+    let desk = AcpFixture::new();
     let yes = || Some(selected("allow_once"));
     for (at_once, at_the_end) in
         [(Some(cancelled()), None), (yes(), None), (None, yes()), (None, None)]
     {
         let (mut acp, session) = opened(&desk);
-        acp.answers(|_, _| Reply::Hold);
+        acp.answers(|_, _| ClientReply::Hold);
         let (from, told) = (acp.mark(), desk.model.requests().len());
         let turn = acp.begin(&session, &script(&[&write("new.txt"), "turn", "say Never."]));
         let asked = acp.until_asked(from, "session/request_permission");
@@ -152,7 +152,7 @@ fn a_turn_can_be_stopped_while_a_person_is_asked() {
         assert_eq!(acp.words(from, &session), "");
         assert_eq!(desk.model.requests().len(), told + 1);
         assert!(!desk.file("new.txt").exists());
-        acp.answers(|_, _| Reply::Result(selected("reject_once")));
+        acp.answers(|_, _| ClientReply::Result(selected("reject_once")));
         acp.turn(&session, &script(&[&write("new.txt"), "turn", "say Ok."]), "end_turn");
         assert!(!desk.file("new.txt").exists());
         acp.leave();
@@ -163,9 +163,9 @@ fn a_turn_can_be_stopped_while_a_person_is_asked() {
 /// which stops nothing more.
 #[test]
 fn the_answer_to_a_question_of_a_stopped_turn_does_not_stop_the_next() {
-    let desk = Desk::new();
+    let desk = AcpFixture::new();
     let (mut acp, session) = opened(&desk);
-    acp.answers(|_, _| Reply::Hold);
+    acp.answers(|_, _| ClientReply::Hold);
     for _ in 0..5 {
         let from = acp.mark();
         let first = acp.begin(&session, &script(&[&write("new.txt"), "turn", "say Never."]));
@@ -182,9 +182,9 @@ fn the_answer_to_a_question_of_a_stopped_turn_does_not_stop_the_next() {
 
 #[test]
 fn a_session_can_be_closed_while_a_person_is_asked() {
-    let desk = Desk::new();
+    let desk = AcpFixture::new();
     let (mut acp, session) = opened(&desk);
-    acp.answers(|_, _| Reply::Hold);
+    acp.answers(|_, _| ClientReply::Hold);
     let from = acp.mark();
     let turn = acp.begin(&session, &script(&[&write("new.txt"), "turn", "say Never."]));
     let asked = acp.until_asked(from, "session/request_permission");
@@ -202,25 +202,29 @@ fn a_session_can_be_closed_while_a_person_is_asked() {
 
 #[test]
 fn a_command_ends_with_its_turn() {
-    let desk = Desk::new();
+    let desk = AcpFixture::new();
     let (mut acp, session) = opened(&desk);
-    let seconds = crate::processes::seconds(60);
+    let seconds = crate::process_cleanup::seconds(60);
     let from = acp.mark();
     let sleep = call("Bash", json!({"command": format!("sleep {seconds}")}));
     let turn = acp.begin(&session, &script(&[&sleep]));
     acp.until_update(from, "a start", |update| update["status"] == "in_progress");
-    crate::mcp_fixture::wait_for("a sleeper", || !crate::processes::sleepers(seconds).is_empty());
+    crate::mcp_fixture::wait_for("a sleeper", || {
+        !crate::process_cleanup::sleepers(seconds).is_empty()
+    });
     stop(&mut acp, &session);
     acp.ends(&turn, "cancelled");
-    crate::mcp_fixture::wait_for("no sleeper", || crate::processes::sleepers(seconds).is_empty());
+    crate::mcp_fixture::wait_for("no sleeper", || {
+        crate::process_cleanup::sleepers(seconds).is_empty()
+    });
     acp.leave();
 }
 
 #[test]
 fn a_second_prompt_waits_for_the_first() {
-    let desk = Desk::new();
+    let desk = AcpFixture::new();
     let (mut acp, session) = opened(&desk);
-    acp.answers(|_, _| Reply::Hold);
+    acp.answers(|_, _| ClientReply::Hold);
     let from = acp.mark();
     let first = acp.begin(&session, &script(&[&write("one.txt"), "turn", "say First."]));
     let asked = acp.until_asked(from, "session/request_permission");
@@ -236,7 +240,7 @@ fn a_second_prompt_waits_for_the_first() {
 
 #[test]
 fn stopping_stops_all_prompts_that_wait() {
-    let desk = Desk::new();
+    let desk = AcpFixture::new();
     let (mut acp, session) = opened(&desk);
     let first = hanging(&mut acp, &session);
     let others: Vec<Value> = (0..3).map(|_| acp.begin(&session, "hi")).collect();
@@ -251,7 +255,7 @@ fn stopping_stops_all_prompts_that_wait() {
 
 #[test]
 fn one_of_two_prompts_can_be_taken_back() {
-    let desk = Desk::new();
+    let desk = AcpFixture::new();
     let (mut acp, session) = opened(&desk);
     let first = hanging(&mut acp, &session);
     let second = acp.begin(&session, "never mind");
@@ -265,9 +269,9 @@ fn one_of_two_prompts_can_be_taken_back() {
 
 #[test]
 fn whoever_takes_one_prompt_back_is_still_asked_about_the_other() {
-    let desk = Desk::new();
+    let desk = AcpFixture::new();
     let (mut acp, session) = opened(&desk);
-    acp.answers(|_, _| Reply::Hold);
+    acp.answers(|_, _| ClientReply::Hold);
     let from = acp.mark();
     let first = acp.begin(&session, &script(&[&write("new.txt"), "turn", "say Ok."]));
     let asked = acp.until_asked(from, "session/request_permission");
@@ -282,7 +286,7 @@ fn whoever_takes_one_prompt_back_is_still_asked_about_the_other() {
 
 #[test]
 fn too_many_prompts_are_refused_and_the_others_are_kept() {
-    let desk = Desk::new();
+    let desk = AcpFixture::new();
     let (mut acp, session) = opened(&desk);
     let first = hanging(&mut acp, &session);
     let turns: Vec<Value> = (0..30).map(|_| acp.begin(&session, "hi")).collect();

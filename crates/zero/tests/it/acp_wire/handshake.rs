@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::Desk;
-use super::client::Acp;
+use super::AcpFixture;
+use super::acp_client::AcpClient;
 
 fn first(version: Value) -> Value {
     json!({"protocolVersion": version, "clientCapabilities": {}})
@@ -11,8 +11,8 @@ fn first(version: Value) -> Value {
 
 #[test]
 fn init_001_the_agent_says_what_it_can() {
-    let desk = Desk::direct();
-    let mut acp = Acp::spawn(&desk.zero, &[]);
+    let desk = AcpFixture::direct();
+    let mut acp = AcpClient::spawn(&desk.zero, &[]);
     let said = acp.ok("initialize", first(json!(1)));
     assert!(said["protocolVersion"].is_u64());
     let can = &said["agentCapabilities"];
@@ -31,17 +31,17 @@ fn init_001_the_agent_says_what_it_can() {
 
 #[test]
 fn init_002_the_version_that_is_asked_for_is_spoken() {
-    let desk = Desk::direct();
-    let mut acp = Acp::spawn(&desk.zero, &[]);
+    let desk = AcpFixture::direct();
+    let mut acp = AcpClient::spawn(&desk.zero, &[]);
     assert_eq!(acp.ok("initialize", first(json!(1)))["protocolVersion"], 1);
     acp.leave();
 }
 
 #[test]
 fn init_003_another_version_is_answered_with_ours() {
-    let desk = Desk::direct();
+    let desk = AcpFixture::direct();
     for version in [0, 2, 3, 65_535] {
-        let mut acp = Acp::spawn(&desk.zero, &[]);
+        let mut acp = AcpClient::spawn(&desk.zero, &[]);
         assert_eq!(acp.ok("initialize", first(json!(version)))["protocolVersion"], 1);
         acp.leave();
     }
@@ -49,8 +49,8 @@ fn init_003_another_version_is_answered_with_ours() {
 
 #[test]
 fn what_is_no_version_is_refused_and_asked_again() {
-    let desk = Desk::direct();
-    let mut acp = Acp::spawn(&desk.zero, &[]);
+    let desk = AcpFixture::direct();
+    let mut acp = AcpClient::spawn(&desk.zero, &[]);
     for version in [json!("1"), json!(-1), json!(1.5), json!(65_536), json!([1]), Value::Null] {
         acp.error("initialize", first(version), -32602);
     }
@@ -61,8 +61,8 @@ fn what_is_no_version_is_refused_and_asked_again() {
 
 #[test]
 fn init_004_the_agent_says_who_it_is() {
-    let desk = Desk::direct();
-    let mut acp = Acp::spawn(&desk.zero, &[]);
+    let desk = AcpFixture::direct();
+    let mut acp = AcpClient::spawn(&desk.zero, &[]);
     let info = &acp.ok("initialize", first(json!(1)))["agentInfo"];
     assert_eq!(info["name"], "zero");
     assert_eq!(info["version"], env!("CARGO_PKG_VERSION"));
@@ -71,9 +71,9 @@ fn init_004_the_agent_says_who_it_is() {
 
 #[test]
 fn the_first_line_is_the_answer_to_initialize_whatever_is_broken() {
-    let desk = Desk::direct();
+    let desk = AcpFixture::direct();
     crate::config::write(&desk.zero, crate::config::USER, "{ not settings");
-    let mut acp = Acp::spawn(&desk.zero, &["--verbose", "--url", "ws://127.0.0.1:9"]);
+    let mut acp = AcpClient::spawn(&desk.zero, &["--verbose", "--url", "ws://127.0.0.1:9"]);
     let said = acp.initialize(json!({}));
     assert_eq!(said["protocolVersion"], 1);
     let first = acp.heard().next().unwrap();
@@ -83,8 +83,8 @@ fn the_first_line_is_the_answer_to_initialize_whatever_is_broken() {
 
 #[test]
 fn initialize_comes_first_and_may_come_twice() {
-    let desk = Desk::direct();
-    let mut acp = Acp::spawn(&desk.zero, &[]);
+    let desk = AcpFixture::direct();
+    let mut acp = AcpClient::spawn(&desk.zero, &[]);
     for method in ["session/new", "session/list", "session/prompt", "_zero/tools/list"] {
         let error = acp.error(method, json!({}), -32600);
         assert!(error["message"].as_str().unwrap().contains("`initialize`"), "{error}");
@@ -97,7 +97,7 @@ fn initialize_comes_first_and_may_come_twice() {
 
 #[test]
 fn capabilities_that_are_none_count_as_none() {
-    let desk = Desk::direct();
+    let desk = AcpFixture::direct();
     for can in [
         json!({"fs": 1}),
         json!({"fs": {"readTextFile": "yes"}}),
@@ -105,7 +105,7 @@ fn capabilities_that_are_none_count_as_none() {
         json!({"session": "all"}),
         json!({"terminal": null, "new": {"things": true}}),
     ] {
-        let mut acp = Acp::spawn(&desk.zero, &[]);
+        let mut acp = AcpClient::spawn(&desk.zero, &[]);
         // What is not in the schema is not held against it here.
         let params = json!({"protocolVersion": 1, "clientCapabilities": can});
         assert!(acp.call("initialize", params).is_ok(), "{can}");
@@ -119,9 +119,9 @@ fn capabilities_that_are_none_count_as_none() {
 
 #[test]
 fn auth_001_ways_to_log_in_have_names_of_their_own() {
-    let desk = Desk::direct();
+    let desk = AcpFixture::direct();
     for can in [json!({}), json!({"auth": {"terminal": true}})] {
-        let mut acp = Acp::spawn(&desk.zero, &[]);
+        let mut acp = AcpClient::spawn(&desk.zero, &[]);
         let said = acp.initialize(can);
         let ways = said["authMethods"].as_array().cloned().unwrap_or_default();
         let mut ids: Vec<&str> = ways.iter().map(|way| way["id"].as_str().unwrap()).collect();
@@ -134,8 +134,8 @@ fn auth_001_ways_to_log_in_have_names_of_their_own() {
 
 #[test]
 fn auth_002_a_terminal_to_log_in_needs_a_client_with_one() {
-    let desk = Desk::direct();
-    let mut acp = Acp::spawn(&desk.zero, &[]);
+    let desk = AcpFixture::direct();
+    let mut acp = AcpClient::spawn(&desk.zero, &[]);
     let said = acp.initialize(json!({}));
     let ways = said["authMethods"].as_array().cloned().unwrap_or_default();
     assert!(ways.iter().all(|way| way["type"] != "terminal"), "{said}");
@@ -144,7 +144,7 @@ fn auth_002_a_terminal_to_log_in_needs_a_client_with_one() {
 
 #[test]
 fn auth_003_an_unknown_way_to_log_in_is_refused() {
-    let desk = Desk::direct();
+    let desk = AcpFixture::direct();
     let mut acp = desk.acp();
     acp.error("authenticate", json!({"methodId": "made-up"}), -32602);
     acp.leave();
@@ -152,7 +152,7 @@ fn auth_003_an_unknown_way_to_log_in_is_refused() {
 
 #[test]
 fn auth_004_logging_out_is_not_offered_and_not_there() {
-    let desk = Desk::direct();
+    let desk = AcpFixture::direct();
     let mut acp = desk.acp();
     acp.error("logout", json!({}), -32601);
     acp.leave();
@@ -160,7 +160,7 @@ fn auth_004_logging_out_is_not_offered_and_not_there() {
 
 #[test]
 fn auth_005_sessions_open_without_logging_in() {
-    let desk = Desk::direct();
+    let desk = AcpFixture::direct();
     let mut acp = desk.acp();
     acp.open(&desk);
     acp.leave();
@@ -168,8 +168,8 @@ fn auth_005_sessions_open_without_logging_in() {
 
 #[test]
 fn shutdown_001_it_ends_when_stdin_does() {
-    let desk = Desk::direct();
-    let mut silent = Acp::spawn(&desk.zero, &[]);
+    let desk = AcpFixture::direct();
+    let mut silent = AcpClient::spawn(&desk.zero, &[]);
     let (status, stderr) = silent.hang_up();
     assert_eq!((status.code(), stderr.as_str()), (Some(0), ""));
     let mut acp = desk.acp();

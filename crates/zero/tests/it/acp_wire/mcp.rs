@@ -4,42 +4,42 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::client::{Acp, PATIENCE, Reply, selected};
-use super::{Desk, call, calls, chunks, only_call, script, shown};
+use super::acp_client::{AcpClient, ClientReply, PATIENCE, selected};
+use super::{AcpFixture, call, calls, chunks, only_call, script, shown};
 use crate::config::{USER, write};
 use crate::mcp_fixture::{processes, starts, wait_for};
 
-fn desk() -> Desk {
-    let desk = Desk::new();
+fn desk() -> AcpFixture {
+    let desk = AcpFixture::new();
     write(&desk.zero, "server.py", include_str!("../mcp_server.py"));
     // Servers leave marks beside their script, and so it has to lie where they may.
     let project = desk.zero.folder().canonicalize().unwrap();
-    Desk { project, ..desk }
+    AcpFixture { project, ..desk }
 }
 
-fn server(desk: &Desk, alias: &str) -> Value {
+fn server(desk: &AcpFixture, alias: &str) -> Value {
     server_that(desk, alias, "")
 }
 
-fn server_that(desk: &Desk, alias: &str, behaves: &str) -> Value {
+fn server_that(desk: &AcpFixture, alias: &str, behaves: &str) -> Value {
     let script = desk.zero.folder().join("server.py");
     json!({"name": alias, "command": "/usr/bin/python3", "args": [script, alias, behaves],
         "env": [{"name": "EDITORS_OWN", "value": "12345"}]})
 }
 
 /// The names of the tools that the model was last offered.
-fn offered(desk: &Desk) -> Vec<String> {
+fn offered(desk: &AcpFixture) -> Vec<String> {
     let request = desk.model.requests().pop().unwrap();
     let tools = request["tools"].as_array().unwrap().iter();
     tools.map(|tool| tool["function"]["name"].as_str().unwrap().to_owned()).collect()
 }
 
-fn has_echo(desk: &Desk) -> bool {
+fn has_echo(desk: &AcpFixture) -> bool {
     offered(desk).iter().any(|name| name.contains("a__echo"))
 }
 
 /// A session with servers, once `a` among them is up.
-fn opened(desk: &Desk, acp: &mut Acp, servers: Value) -> String {
+fn opened(desk: &AcpFixture, acp: &mut AcpClient, servers: Value) -> String {
     let made = acp.ok("session/new", desk.wanted_with(json!({"mcpServers": servers})));
     let session = made["sessionId"].as_str().unwrap().to_owned();
     until_up(acp, &session);
@@ -47,7 +47,7 @@ fn opened(desk: &Desk, acp: &mut Acp, servers: Value) -> String {
 }
 
 /// Waits until the tools of `a` are there.
-fn until_up(acp: &mut Acp, session: &str) {
+fn until_up(acp: &mut AcpClient, session: &str) {
     let by = Instant::now() + PATIENCE;
     loop {
         let listed = acp.ok("_zero/tools/list", json!({"sessionId": session}));
@@ -195,12 +195,12 @@ fn a_form_is_shown_where_the_client_shows_forms() {
     let desk = desk();
     let mut acp = desk.acp_with(&[], json!({"elicitation": {"form": {}}}));
     acp.answers(|method, params| match method {
-        "session/request_permission" => Reply::Result(selected("allow_once")),
+        "session/request_permission" => ClientReply::Result(selected("allow_once")),
         "elicitation/create" => {
             assert!(params["message"].as_str().unwrap().contains("Who are you?"), "{params}");
-            Reply::Result(json!({"action": "accept", "content": {"name": "Ada"}}))
+            ClientReply::Result(json!({"action": "accept", "content": {"name": "Ada"}}))
         }
-        _ => Reply::Error(-32601),
+        _ => ClientReply::Error(-32601),
     });
     let session = opened(&desk, &mut acp, json!([server(&desk, "a")]));
     let from = acp.mark();
@@ -229,7 +229,7 @@ fn a_client_without_forms_is_not_asked() {
 }
 
 /// What `a__ask` comes to: what the server was answered.
-fn answered(acp: &mut Acp, session: &str, what: &str) -> String {
+fn answered(acp: &mut AcpClient, session: &str, what: &str) -> String {
     let from = acp.mark();
     let ask = call("a__ask", json!({"text": what}));
     acp.turn(session, &script(&[&ask, "turn", "say Ok."]), "end_turn");
@@ -244,15 +244,15 @@ fn a_page_is_shown_where_the_client_opens_pages() {
     for (action, expected) in [("accept", "accept"), ("decline", "decline"), ("cancel", "cancel")] {
         let mut acp = desk.acp_with(&[], json!({"elicitation": {"url": {}}}));
         acp.answers(move |method, params| match method {
-            "session/request_permission" => Reply::Result(selected("allow_once")),
+            "session/request_permission" => ClientReply::Result(selected("allow_once")),
             "elicitation/create" => {
                 assert_eq!(params["mode"], "url", "{params}");
                 assert_eq!(params["url"], "https://example.org/login", "{params}");
                 assert!(params["elicitationId"].is_string(), "{params}");
                 assert!(params["message"].as_str().unwrap().contains("Log in there"), "{params}");
-                Reply::Result(json!({"action": action}))
+                ClientReply::Result(json!({"action": action}))
             }
-            _ => Reply::Error(-32601),
+            _ => ClientReply::Error(-32601),
         });
         let session = opened(&desk, &mut acp, json!([server(&desk, "a")]));
         let answer = answered(&mut acp, &session, "visit");
@@ -294,9 +294,9 @@ fn a_choice_is_made_among_the_options_of_a_permission() {
                 Some(option) => {
                     let title = params["toolCall"]["title"].as_str().unwrap();
                     assert!(title.contains("Which colour?"), "{params}");
-                    Reply::Result(selected(option["optionId"].as_str().unwrap()))
+                    ClientReply::Result(selected(option["optionId"].as_str().unwrap()))
                 }
-                None => Reply::Result(selected("allow_once")),
+                None => ClientReply::Result(selected("allow_once")),
             }
         });
         let session = opened(&desk, &mut acp, json!([server(&desk, "a")]));
@@ -319,9 +319,9 @@ fn a_choice_is_settled_however_it_ends() {
     ] {
         let mut acp = desk.acp();
         acp.answers(move |_, params| match (is_choice(params), option) {
-            (false, _) => Reply::Result(selected("allow_once")),
-            (true, Some(option)) => Reply::Result(selected(option)),
-            (true, None) => Reply::Hold,
+            (false, _) => ClientReply::Result(selected("allow_once")),
+            (true, Some(option)) => ClientReply::Result(selected(option)),
+            (true, None) => ClientReply::Hold,
         });
         let session = opened(&desk, &mut acp, json!([server(&desk, "a")]));
         let from = acp.mark();
@@ -348,8 +348,8 @@ fn a_session_can_be_closed_while_a_choice_is_asked() {
     let desk = desk();
     let mut acp = desk.acp();
     acp.answers(|_, params| match is_choice(params) {
-        false => Reply::Result(selected("allow_once")),
-        true => Reply::Hold,
+        false => ClientReply::Result(selected("allow_once")),
+        true => ClientReply::Hold,
     });
     let session = opened(&desk, &mut acp, json!([server(&desk, "a")]));
     let from = acp.mark();

@@ -2,14 +2,14 @@
 
 use serde_json::{Value, json};
 
-use super::client::{Acp, By, Reply, cancelled, selected};
-use super::{Desk, call, calls, only_call, script, shown, statuses};
+use super::acp_client::{AcpClient, ClientReply, MessageSender, cancelled, selected};
+use super::{AcpFixture, call, calls, only_call, script, shown, statuses};
 
 fn write(name: &str) -> String {
     call("Write", json!({"file_path": name, "content": "new\n"}))
 }
 
-fn opened(desk: &Desk) -> (Acp, String) {
+fn opened(desk: &AcpFixture) -> (AcpClient, String) {
     let mut acp = desk.acp();
     let session = acp.open(desk);
     (acp, session)
@@ -17,14 +17,15 @@ fn opened(desk: &Desk) -> (Acp, String) {
 
 /// Where in the log the agent said something.
 #[track_caller]
-fn at(acp: &Acp, what: &str, is_it: impl Fn(&Value) -> bool) -> usize {
-    let found = acp.log().iter().position(|said| said.by == By::Agent && is_it(&said.message));
+fn at(acp: &AcpClient, what: &str, is_it: impl Fn(&Value) -> bool) -> usize {
+    let found =
+        acp.log().iter().position(|said| said.by == MessageSender::Agent && is_it(&said.message));
     found.unwrap_or_else(|| panic!("{what} was never said"))
 }
 
 #[test]
 fn a_call_is_announced_asked_about_begun_and_settled() {
-    let desk = Desk::new();
+    let desk = AcpFixture::new();
     let (mut acp, session) = opened(&desk);
     let from = acp.mark();
     acp.turn(
@@ -54,7 +55,7 @@ fn a_call_is_announced_asked_about_begun_and_settled() {
 
 #[test]
 fn a_change_is_shown_first_and_whole() {
-    let desk = Desk::new();
+    let desk = AcpFixture::new();
     let (mut acp, session) = opened(&desk);
     for (step, old, new) in [
         (call("Write", json!({"file_path": "hello.txt", "content": "bye\n"})), "hello\n", "bye\n"),
@@ -89,7 +90,7 @@ fn a_change_is_shown_first_and_whole() {
 
 #[test]
 fn a_new_file_has_no_old_text() {
-    let desk = Desk::new();
+    let desk = AcpFixture::new();
     let (mut acp, session) = opened(&desk);
     let from = acp.mark();
     acp.turn(&session, &script(&[&write("new.txt")]), "end_turn");
@@ -102,7 +103,7 @@ fn a_new_file_has_no_old_text() {
 
 #[test]
 fn a_command_is_shown_first_and_whole() {
-    let desk = Desk::new();
+    let desk = AcpFixture::new();
     let (mut acp, session) = opened(&desk);
     let command = format!("touch made-{} && touch 'and \"this\"'", "x".repeat(100));
     let from = acp.mark();
@@ -121,7 +122,7 @@ fn a_command_is_shown_first_and_whole() {
 
 #[test]
 fn there_is_one_option_of_a_kind_and_it_says_what_it_grants() {
-    let desk = Desk::new();
+    let desk = AcpFixture::new();
     let (mut acp, session) = opened(&desk);
     acp.turn(&session, &script(&[&write("new.txt")]), "end_turn");
     let asked = acp.asked(0, "session/request_permission");
@@ -139,7 +140,7 @@ fn there_is_one_option_of_a_kind_and_it_says_what_it_grants() {
 
 #[test]
 fn what_is_allowed_always_is_asked_once() {
-    let desk = Desk::new();
+    let desk = AcpFixture::new();
     let (mut acp, session) = opened(&desk);
     acp.chooses("allow_always");
     for text in ["one\n", "two\n"] {
@@ -154,7 +155,7 @@ fn what_is_allowed_always_is_asked_once() {
 /// However no is said: the call fails, nothing is done, the model hears of it and the turn goes on.
 #[test]
 fn no_is_no_and_the_turn_goes_on() {
-    let desk = Desk::new();
+    let desk = AcpFixture::new();
     for (name, reply) in [
         ("rejected", Ok("reject_once")),
         ("unknown", Ok("yes-to-everything")),
@@ -166,8 +167,8 @@ fn no_is_no_and_the_turn_goes_on() {
     ] {
         let (mut acp, session) = opened(&desk);
         acp.answers(move |_, _| match reply {
-            Ok(option) => Reply::Result(selected(option)),
-            Err(code) => Reply::Error(code),
+            Ok(option) => ClientReply::Result(selected(option)),
+            Err(code) => ClientReply::Error(code),
         });
         let from = acp.mark();
         acp.turn(&session, &script(&[&write(name), "turn", "say I see."]), "end_turn");
@@ -185,9 +186,9 @@ fn no_is_no_and_the_turn_goes_on() {
 
 #[test]
 fn whoever_gives_up_on_a_question_ends_the_turn() {
-    let desk = Desk::new();
+    let desk = AcpFixture::new();
     let (mut acp, session) = opened(&desk);
-    acp.answers(|_, _| Reply::Result(cancelled()));
+    acp.answers(|_, _| ClientReply::Result(cancelled()));
     let from = acp.mark();
     acp.turn(&session, &script(&[&write("new.txt"), "turn", "say Never."]), "cancelled");
     let updates = acp.updates(from, &session);
@@ -204,11 +205,11 @@ fn whoever_gives_up_on_a_question_ends_the_turn() {
 
 #[test]
 fn two_calls_at_once_are_asked_about_and_settled_each() {
-    let desk = Desk::new();
+    let desk = AcpFixture::new();
     let (mut acp, session) = opened(&desk);
     acp.answers(|_, params| {
         let is_first = params["toolCall"].to_string().contains("one.txt");
-        Reply::Result(selected(if is_first { "allow_once" } else { "reject_once" }))
+        ClientReply::Result(selected(if is_first { "allow_once" } else { "reject_once" }))
     });
     let from = acp.mark();
     let steps = [&*write("one.txt"), &write("two.txt"), "turn", "say Ok."];
@@ -222,8 +223,9 @@ fn two_calls_at_once_are_asked_about_and_settled_each() {
 
 #[test]
 fn what_policy_denies_is_not_asked() {
-    let desk =
-        Desk::with(json!({"permissions": {"deny": ["Write(hello.txt)", "Bash(git push:*)"]}}));
+    let desk = AcpFixture::with(
+        json!({"permissions": {"deny": ["Write(hello.txt)", "Bash(git push:*)"]}}),
+    );
     let (mut acp, session) = opened(&desk);
     for step in [
         call("Write", json!({"file_path": "hello.txt", "content": "x"})),
@@ -243,10 +245,10 @@ fn what_policy_denies_is_not_asked() {
 
 #[test]
 fn sessions_ask_apart() {
-    let desk = Desk::new();
+    let desk = AcpFixture::new();
     let mut acp = desk.acp();
     let sessions: Vec<String> = (0..3).map(|_| acp.open(&desk)).collect();
-    acp.answers(|_, _| Reply::Hold);
+    acp.answers(|_, _| ClientReply::Hold);
     let turns: Vec<Value> = sessions
         .iter()
         .enumerate()

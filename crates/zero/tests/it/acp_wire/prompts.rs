@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::client::{Acp, Reply, selected};
-use super::{Desk, said};
+use super::acp_client::{AcpClient, ClientReply, selected};
+use super::{AcpFixture, said};
 
 /// One pixel.
 const PNG: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
@@ -12,12 +12,12 @@ fn blocks(session: &str, blocks: Value) -> Value {
     json!({"sessionId": session, "prompt": blocks})
 }
 
-fn last_said(desk: &Desk) -> String {
+fn last_said(desk: &AcpFixture) -> String {
     let request = desk.model.requests().pop().unwrap();
     request["messages"].as_array().unwrap().last().unwrap()["content"].to_string()
 }
 
-fn opened(desk: &Desk) -> (Acp, String) {
+fn opened(desk: &AcpFixture) -> (AcpClient, String) {
     let mut acp = desk.acp();
     let session = acp.open(desk);
     (acp, session)
@@ -25,7 +25,7 @@ fn opened(desk: &Desk) -> (Acp, String) {
 
 #[test]
 fn prompt_001_a_prompt_is_answered() {
-    let desk = Desk::new();
+    let desk = AcpFixture::new();
     let (mut acp, session) = opened(&desk);
     let from = acp.mark();
     acp.turn(&session, "hi", "end_turn");
@@ -36,7 +36,7 @@ fn prompt_001_a_prompt_is_answered() {
 #[test]
 fn prompt_002_the_stop_reason_is_one_of_the_protocols() {
     // That is what the schema is for; here, that each turn has one and the chunks one message.
-    let desk = Desk::new();
+    let desk = AcpFixture::new();
     let (mut acp, session) = opened(&desk);
     for _ in 0..3 {
         let from = acp.mark();
@@ -53,7 +53,7 @@ fn prompt_002_the_stop_reason_is_one_of_the_protocols() {
 
 #[test]
 fn prompt_003_links_are_taken() {
-    let desk = Desk::new();
+    let desk = AcpFixture::new();
     let (mut acp, session) = opened(&desk);
     let uri = format!("file://{}", desk.file("hello.txt").display());
     let link = json!({"type": "resource_link", "uri": uri, "name": "hello.txt",
@@ -68,7 +68,7 @@ fn prompt_003_links_are_taken() {
 
 #[test]
 fn promptcap_001_pictures_are_taken() {
-    let desk = Desk::new();
+    let desk = AcpFixture::new();
     let (mut acp, session) = opened(&desk);
     let words = json!({"type": "text", "text": "What is it?"});
     let picture = json!({"type": "image", "data": PNG, "mimeType": "image/png"});
@@ -88,7 +88,7 @@ fn promptcap_001_pictures_are_taken() {
 
 #[test]
 fn promptcap_002_sounds_are_refused() {
-    let desk = Desk::new();
+    let desk = AcpFixture::new();
     let (mut acp, session) = opened(&desk);
     let sound = json!([{"type": "audio", "data": "AAAA", "mimeType": "audio/wav"}]);
     let error = acp.error("session/prompt", blocks(&session, sound), -32602);
@@ -99,7 +99,7 @@ fn promptcap_002_sounds_are_refused() {
 
 #[test]
 fn promptcap_003_embedded_text_is_taken() {
-    let desk = Desk::new();
+    let desk = AcpFixture::new();
     let (mut acp, session) = opened(&desk);
     let resource =
         json!({"uri": "file:///a/b.rs", "text": "fn embedded() {}", "mimeType": "text/x-rust"});
@@ -113,7 +113,7 @@ fn promptcap_003_embedded_text_is_taken() {
 
 #[test]
 fn a_picture_that_is_only_named_is_read_as_tools_read() {
-    let desk = Desk::with(json!({"permissions": {"deny": ["Read(secret.png)"]}}));
+    let desk = AcpFixture::with(json!({"permissions": {"deny": ["Read(secret.png)"]}}));
     use base64::Engine as _;
     let bytes = base64::engine::general_purpose::STANDARD.decode(PNG).unwrap();
     for name in ["dot.png", "secret.png"] {
@@ -137,7 +137,7 @@ fn a_picture_that_is_only_named_is_read_as_tools_read() {
 /// However the person answers: what they were shown is settled.
 #[test]
 fn a_picture_that_has_to_be_asked_about_is_settled() {
-    let desk = Desk::with(json!({"permissions": {"ask": ["Read(dot.png)"]}}));
+    let desk = AcpFixture::with(json!({"permissions": {"ask": ["Read(dot.png)"]}}));
     use base64::Engine as _;
     let bytes = base64::engine::general_purpose::STANDARD.decode(PNG).unwrap();
     std::fs::write(desk.file("dot.png"), &bytes).unwrap();
@@ -151,8 +151,8 @@ fn a_picture_that_has_to_be_asked_about_is_settled() {
     ] {
         let (mut acp, session) = opened(&desk);
         acp.answers(move |_, _| match answer {
-            Some(option) => Reply::Result(selected(option)),
-            None => Reply::Hold,
+            Some(option) => ClientReply::Result(selected(option)),
+            None => ClientReply::Hold,
         });
         let from = acp.mark();
         let turn = acp.request("session/prompt", blocks(&session, link.clone()));
@@ -172,10 +172,10 @@ fn a_picture_that_has_to_be_asked_about_is_settled() {
 
 #[test]
 fn a_session_can_be_closed_while_a_picture_is_asked_about() {
-    let desk = Desk::with(json!({"permissions": {"ask": ["Read(dot.png)"]}}));
+    let desk = AcpFixture::with(json!({"permissions": {"ask": ["Read(dot.png)"]}}));
     desk.write("dot.png", "no picture");
     let (mut acp, session) = opened(&desk);
-    acp.answers(|_, _| Reply::Hold);
+    acp.answers(|_, _| ClientReply::Hold);
     let uri = format!("file://{}", desk.file("dot.png").display());
     let link = json!([{"type": "resource_link", "uri": uri, "name": "dot.png",
         "mimeType": "image/png"}]);
@@ -190,7 +190,7 @@ fn a_session_can_be_closed_while_a_picture_is_asked_about() {
 
 #[test]
 fn what_is_no_prompt_is_refused() {
-    let desk = Desk::new();
+    let desk = AcpFixture::new();
     let (mut acp, session) = opened(&desk);
     let long = "x".repeat(3 * 1024 * 1024);
     for prompt in [
@@ -211,7 +211,7 @@ fn what_is_no_prompt_is_refused() {
 
 #[test]
 fn commands_are_taken_past_the_model() {
-    let desk = Desk::new();
+    let desk = AcpFixture::new();
     let (mut acp, session) = opened(&desk);
     let from = acp.mark();
     acp.ok("session/prompt", said(&session, "/read hello.txt"));

@@ -13,7 +13,7 @@ static VALIDATORS: LazyLock<Mutex<HashMap<String, Validator>>> = LazyLock::new(M
 
 /// What a message is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Part {
+pub(crate) enum MessageKind {
     Request,
     Response,
     Notification,
@@ -21,7 +21,7 @@ pub(crate) enum Part {
 
 /// What is wrong with the parameters or the result of a method; nothing for one that the protocol
 /// leaves to those who speak it.
-pub(crate) fn faults(method: &str, part: Part, value: &Value) -> Vec<String> {
+pub(crate) fn faults(method: &str, part: MessageKind, value: &Value) -> Vec<String> {
     match definition(method, part) {
         Some(name) => faults_of(&name, value),
         None if is_extension(method) => Vec::new(),
@@ -42,7 +42,7 @@ fn is_extension(method: &str) -> bool {
     method.starts_with('_') || method.starts_with("tools/")
 }
 
-fn definition(method: &str, part: Part) -> Option<String> {
+fn definition(method: &str, part: MessageKind) -> Option<String> {
     let definitions = SCHEMA["$defs"].as_object().unwrap();
     let fits = |(name, about): &(&String, &Value)| {
         about["x-method"] == method && name.ends_with(&format!("{part:?}"))
@@ -78,16 +78,21 @@ fn the_schema_sees_faults() {
     let bare = json!({"sessionUpdate": "tool_call", "toolCallId": "1", "title": "t",
         "content": [{"type": "text", "text": "a"}]});
     for (method, part, value, is_good) in [
-        ("session/update", Part::Notification, update(chunk), true),
-        ("session/update", Part::Notification, update(meta), true),
-        ("session/update", Part::Notification, update(own), false),
-        ("session/update", Part::Notification, update(bare), false),
-        ("session/update", Part::Notification, update(json!({"sessionUpdate": "x"})), false),
-        ("session/prompt", Part::Response, json!({"stopReason": "end_turn"}), true),
-        ("session/prompt", Part::Response, json!({"stopReason": "stop"}), false),
-        ("session/prompt", Part::Response, json!({"stopReason": "end_turn", "usage": 1}), false),
-        ("session/promptly", Part::Response, json!({}), false),
-        ("_zero/tools/use", Part::Response, json!({"any": "thing"}), true),
+        ("session/update", MessageKind::Notification, update(chunk), true),
+        ("session/update", MessageKind::Notification, update(meta), true),
+        ("session/update", MessageKind::Notification, update(own), false),
+        ("session/update", MessageKind::Notification, update(bare), false),
+        ("session/update", MessageKind::Notification, update(json!({"sessionUpdate": "x"})), false),
+        ("session/prompt", MessageKind::Response, json!({"stopReason": "end_turn"}), true),
+        ("session/prompt", MessageKind::Response, json!({"stopReason": "stop"}), false),
+        (
+            "session/prompt",
+            MessageKind::Response,
+            json!({"stopReason": "end_turn", "usage": 1}),
+            false,
+        ),
+        ("session/promptly", MessageKind::Response, json!({}), false),
+        ("_zero/tools/use", MessageKind::Response, json!({"any": "thing"}), true),
     ] {
         let faults = faults(method, part, &value);
         assert_eq!(faults.is_empty(), is_good, "{method} {value}: {faults:?}");

@@ -2,15 +2,15 @@
 
 use serde_json::{Value, json};
 
-use super::client::Acp;
-use super::{Desk, call, script};
+use super::acp_client::AcpClient;
+use super::{AcpFixture, call, script};
 use crate::config::{USER, write};
 
 const SECRET: &str = "hunter2-0123456789abcdef-hunter2";
 
 /// Leaves, and finds the secret nowhere.
 #[track_caller]
-fn leave(mut acp: Acp) {
+fn leave(mut acp: AcpClient) {
     let said: String = acp.heard().map(ToString::to_string).collect();
     assert!(!said.contains("hunter2"), "{said}");
     let (_, stderr) = acp.hang_up_unchecked();
@@ -31,7 +31,7 @@ fn http(url: &str) -> Value {
 
 #[test]
 fn what_servers_are_given_is_never_shown() {
-    let desk = Desk::new();
+    let desk = AcpFixture::new();
     for servers in [
         json!([stdio("/nowhere/server")]),
         json!([stdio("/bin/false")]),
@@ -58,7 +58,7 @@ fn what_servers_are_given_is_never_shown() {
 
 #[test]
 fn lines_that_are_wrong_are_not_quoted() {
-    let desk = Desk::direct();
+    let desk = AcpFixture::direct();
     let mut acp = desk.acp_with(&["--verbose"], json!({}));
     acp.garbage(format!("{{\"token\": \"{SECRET}\"").as_bytes());
     acp.garbage(SECRET.as_bytes());
@@ -69,7 +69,7 @@ fn lines_that_are_wrong_are_not_quoted() {
 
 #[test]
 fn keys_and_passwords_are_not_shown() {
-    let desk = Desk::direct();
+    let desk = AcpFixture::direct();
     write(&desk.zero, "secret", SECRET);
     let closed = "ws://127.0.0.1:9";
     for args in [

@@ -4,11 +4,11 @@ use std::collections::HashSet;
 
 use serde_json::{Value, json};
 
-use super::client::Acp;
-use super::{Desk, call, script};
+use super::acp_client::AcpClient;
+use super::{AcpFixture, call, script};
 use crate::config::write;
 
-fn listed(acp: &mut Acp, params: Value) -> Vec<Value> {
+fn listed(acp: &mut AcpClient, params: Value) -> Vec<Value> {
     acp.ok("session/list", params)["sessions"].as_array().unwrap().clone()
 }
 
@@ -18,7 +18,7 @@ fn ids(sessions: &[Value]) -> Vec<&str> {
 
 #[test]
 fn session_001_a_session_is_made() {
-    let desk = Desk::direct();
+    let desk = AcpFixture::direct();
     let mut acp = desk.acp();
     let from = acp.mark();
     let session = acp.open(&desk);
@@ -39,7 +39,7 @@ fn session_001_a_session_is_made() {
 
 #[test]
 fn session_002_each_session_has_an_id_of_its_own() {
-    let desk = Desk::direct();
+    let desk = AcpFixture::direct();
     let mut acp = desk.acp();
     let sessions: HashSet<String> = (0..5).map(|_| acp.open(&desk)).collect();
     assert_eq!(sessions.len(), 5);
@@ -48,7 +48,7 @@ fn session_002_each_session_has_an_id_of_its_own() {
 
 #[test]
 fn one_process_has_many_sessions_at_work() {
-    let desk = Desk::new();
+    let desk = AcpFixture::new();
     let mut acp = desk.acp();
     let sessions: Vec<String> = (0..8).map(|_| acp.open(&desk)).collect();
     let from = acp.mark();
@@ -73,7 +73,7 @@ fn one_process_has_many_sessions_at_work() {
 
 #[test]
 fn list_001_sessions_are_listed() {
-    let desk = Desk::new();
+    let desk = AcpFixture::new();
     let mut acp = desk.acp();
     assert_eq!(listed(&mut acp, json!({})), Vec::<Value>::new());
     let session = acp.open(&desk);
@@ -96,7 +96,7 @@ fn list_001_sessions_are_listed() {
 
 #[test]
 fn list_002_lists_are_filtered_and_have_pages() {
-    let desk = Desk::direct();
+    let desk = AcpFixture::direct();
     write(&desk.zero, "other/a", "");
     let other = desk.zero.folder().join("other").canonicalize().unwrap();
     let mut acp = desk.acp();
@@ -127,7 +127,7 @@ fn list_002_lists_are_filtered_and_have_pages() {
 
 #[test]
 fn resume_001_a_session_goes_on_in_another_process() {
-    let desk = Desk::new();
+    let desk = AcpFixture::new();
     let mut acp = desk.acp();
     let session = acp.open(&desk);
     acp.turn(&session, "first words", "end_turn");
@@ -144,7 +144,7 @@ fn resume_001_a_session_goes_on_in_another_process() {
 
 #[test]
 fn resume_002_nothing_is_told_again() {
-    let desk = Desk::new();
+    let desk = AcpFixture::new();
     let mut acp = desk.acp();
     let session = acp.open(&desk);
     acp.turn(&session, "first words", "end_turn");
@@ -164,7 +164,7 @@ fn resume_002_nothing_is_told_again() {
 
 #[test]
 fn delete_001_a_deleted_session_is_gone() {
-    let desk = Desk::direct();
+    let desk = AcpFixture::direct();
     let mut acp = desk.acp();
     let (gone, stays) = (acp.open(&desk), acp.open(&desk));
     acp.turn(&gone, "/read hello.txt", "end_turn");
@@ -178,7 +178,7 @@ fn delete_001_a_deleted_session_is_gone() {
 
 #[test]
 fn delete_002_what_is_not_there_is_deleted_already() {
-    let desk = Desk::direct();
+    let desk = AcpFixture::direct();
     let mut acp = desk.acp();
     let session = acp.open(&desk);
     for id in [&session, &session, "agent:main:acp:nobody", "nobody"] {
@@ -189,7 +189,7 @@ fn delete_002_what_is_not_there_is_deleted_already() {
 
 #[test]
 fn close_001_a_closed_session_is_not_open_but_there() {
-    let desk = Desk::direct();
+    let desk = AcpFixture::direct();
     let mut acp = desk.acp();
     let session = acp.open(&desk);
     acp.ok("session/close", json!({"sessionId": session}));
@@ -205,7 +205,7 @@ fn close_001_a_closed_session_is_not_open_but_there() {
 
 #[test]
 fn close_002_closing_stops_what_is_at_work() {
-    let desk = Desk::new();
+    let desk = AcpFixture::new();
     let mut acp = desk.acp();
     let session = acp.open(&desk);
     let from = acp.mark();
@@ -220,7 +220,7 @@ fn close_002_closing_stops_what_is_at_work() {
 
 #[test]
 fn adddirs_001_further_folders_are_of_the_project() {
-    let desk = Desk::direct();
+    let desk = AcpFixture::direct();
     write(&desk.zero, "other/far.txt", "far away\n");
     let other = desk.zero.folder().join("other").canonicalize().unwrap();
     let mut acp = desk.acp();
@@ -249,7 +249,7 @@ fn adddirs_001_further_folders_are_of_the_project() {
 
 #[test]
 fn a_client_chooses_its_session() {
-    let desk = Desk::new();
+    let desk = AcpFixture::new();
     let mut acp = desk.acp();
     let wanted = |meta: Value| desk.wanted_with(json!({"_meta": meta}));
     acp.error(
@@ -277,7 +277,7 @@ fn a_client_chooses_its_session() {
 
 #[test]
 fn arguments_choose_the_session_unless_the_client_does() {
-    let desk = Desk::direct();
+    let desk = AcpFixture::direct();
     let mut acp = desk.acp_with(&["--session", "always"], json!({}));
     assert_eq!(acp.open(&desk), "agent:main:always");
     let other = desk.wanted_with(json!({"_meta": {"sessionKey": "other"}}));

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::Desk;
+use super::AcpFixture;
 use crate::config::{USER, write};
 
 const WRONG: &str = "{\n  \"permissions\": {\"mode\": \"bold\"}\n}";
@@ -17,7 +17,7 @@ fn about_settings(error: &Value) -> &str {
 
 #[test]
 fn a_mistake_in_settings_is_told_with_its_place_and_gone_when_it_is_mended() {
-    let desk = Desk::new();
+    let desk = AcpFixture::new();
     for mended in [USER, "project/.zero/settings.json"] {
         let before = desk.model.settings(json!({}));
         write(&desk.zero, mended, WRONG);
@@ -42,7 +42,7 @@ fn a_mistake_in_settings_is_told_with_its_place_and_gone_when_it_is_mended() {
 
 #[test]
 fn an_address_that_is_none_is_told_and_not_repeated() {
-    let desk = Desk::new();
+    let desk = AcpFixture::new();
     for (url, why) in [
         ("ws://me:s3cret@127.0.0.1:9", "must not hold credentials"),
         ("ws://s3cret@127.0.0.1:9", "must not hold credentials"),
@@ -70,7 +70,7 @@ fn an_address_that_is_none_is_told_and_not_repeated() {
 
 #[test]
 fn a_settings_file_that_is_not_there_is_told() {
-    let desk = Desk::new();
+    let desk = AcpFixture::new();
     let mut acp = desk.acp_with(&["--settings", "nowhere.json"], json!({}));
     let error = acp.error("session/new", desk.wanted(), -32603);
     assert!(about_settings(&error).contains("nowhere.json"), "{error}");

@@ -4,20 +4,20 @@ use std::path::PathBuf;
 
 use serde_json::json;
 
-use super::{Desk, call, script};
-use crate::acp_wire::client::{Acp, By};
+use super::{AcpFixture, call, script};
+use crate::acp_wire::acp_client::{AcpClient, MessageSender};
 use crate::mcp_fixture::wait_for;
-use crate::processes::{seconds, sleepers};
+use crate::process_cleanup::{seconds, sleepers};
 
 #[test]
 fn transport_001_only_json_on_stdout() {
-    let desk = Desk::new();
+    let desk = AcpFixture::new();
     let mut acp = desk.acp_with(&["--verbose"], json!({}));
     let session = acp.open(&desk);
     // What commands print goes to the model and the client, as text in messages.
     let noisy = call("Bash", json!({"command": "echo out; echo err >&2; printf 'no end'"}));
     acp.turn(&session, &script(&[&noisy]), "end_turn");
-    let said = acp.log().iter().filter(|said| said.by == By::Agent).count();
+    let said = acp.log().iter().filter(|said| said.by == MessageSender::Agent).count();
     assert!(said > 5);
     acp.leave();
 }
@@ -57,7 +57,7 @@ fn descendants(of: u32) -> Vec<u32> {
 /// child writes to stdout comes out of stderr.
 #[test]
 fn nobody_else_is_given_the_wire() {
-    let desk = Desk::new();
+    let desk = AcpFixture::new();
     let mut acp = desk.acp();
     let session = acp.open(&desk);
     let seconds = seconds(63);
@@ -84,7 +84,7 @@ fn nobody_else_is_given_the_wire() {
 
 #[test]
 fn transport_002_text_is_utf_8() {
-    let desk = Desk::new();
+    let desk = AcpFixture::new();
     let mut acp = desk.acp();
     let session = acp.open(&desk);
     let from = acp.mark();
@@ -103,7 +103,7 @@ fn transport_002_text_is_utf_8() {
 
 #[test]
 fn jsonrpc_001_ids_come_back_as_they_are() {
-    let desk = Desk::direct();
+    let desk = AcpFixture::direct();
     let mut acp = desk.acp();
     for id in [json!(7), json!(0), json!("a"), json!("1"), json!(9_007_199_254_740_991_u64)] {
         acp.request_as(&id, "session/list", json!({}));
@@ -114,7 +114,7 @@ fn jsonrpc_001_ids_come_back_as_they_are() {
 
 #[test]
 fn jsonrpc_002_an_answer_is_a_result_or_an_error() {
-    let desk = Desk::direct();
+    let desk = AcpFixture::direct();
     let mut acp = desk.acp();
     acp.ok("session/list", json!({}));
     acp.error("session/nothing", json!({}), -32601);
@@ -126,7 +126,7 @@ fn jsonrpc_002_an_answer_is_a_result_or_an_error() {
 
 #[test]
 fn jsonrpc_003_notifications_get_no_answer() {
-    let desk = Desk::direct();
+    let desk = AcpFixture::direct();
     let mut acp = desk.acp();
     let from = acp.mark();
     acp.notify("session/cancel", json!({"sessionId": "nobody"}));
@@ -136,14 +136,15 @@ fn jsonrpc_003_notifications_get_no_answer() {
     acp.notify("_zero/nothing", json!({}));
     acp.notify("initialized", json!({}));
     acp.ok("session/list", json!({}));
-    let answers = acp.log().iter().skip(from).filter(|said| said.by == By::Agent).count();
+    let answers =
+        acp.log().iter().skip(from).filter(|said| said.by == MessageSender::Agent).count();
     assert_eq!(answers, 1);
     acp.leave();
 }
 
 #[test]
 fn jsonrpc_004_an_unknown_method_is_not_found() {
-    let desk = Desk::direct();
+    let desk = AcpFixture::direct();
     let mut acp = desk.acp();
     for method in
         ["session/nothing", "Initialize", "", "fs/read_text_file", "session/update", "logout"]
@@ -155,7 +156,7 @@ fn jsonrpc_004_an_unknown_method_is_not_found() {
 
 #[test]
 fn jsonrpc_005_parameters_that_do_not_fit_are_refused() {
-    let desk = Desk::direct();
+    let desk = AcpFixture::direct();
     let mut acp = desk.acp();
     for (method, params) in [
         ("session/new", json!({"cwd": desk.project})),
@@ -181,7 +182,7 @@ fn jsonrpc_005_parameters_that_do_not_fit_are_refused() {
 
 #[test]
 fn error_001_errors_say_what_to_do() {
-    let desk = Desk::direct();
+    let desk = AcpFixture::direct();
     let mut acp = desk.acp();
     let error = acp.error("session/prompt", super::said("nobody", "hi"), -32002);
     assert_eq!(error["data"]["sessionId"], "nobody");
@@ -193,7 +194,7 @@ fn error_001_errors_say_what_to_do() {
 
 #[test]
 fn ext_001_an_unknown_extension_gets_an_answer() {
-    let desk = Desk::direct();
+    let desk = AcpFixture::direct();
     let mut acp = desk.acp();
     acp.error("_example.com/ping", json!({"a": [1, 2]}), -32601);
     acp.error("_zero/nothing", json!({}), -32601);
@@ -202,8 +203,8 @@ fn ext_001_an_unknown_extension_gets_an_answer() {
 
 #[test]
 fn meta_001_meta_is_taken_everywhere() {
-    let desk = Desk::new();
-    let mut acp = Acp::spawn(&desk.zero, &[]);
+    let desk = AcpFixture::new();
+    let mut acp = AcpClient::spawn(&desk.zero, &[]);
     let meta = json!({"example.com/a": {"b": [1]}, "traceparent": "00-0-0-00"});
     let first = json!({"protocolVersion": 1, "_meta": meta,
         "clientCapabilities": {"_meta": meta, "fs": {"_meta": meta}}});
@@ -219,7 +220,7 @@ fn meta_001_meta_is_taken_everywhere() {
 
 #[test]
 fn schema_001_every_message_of_a_turn_fits_the_schema() {
-    let desk = Desk::new();
+    let desk = AcpFixture::new();
     let can = json!({"session": {"notices": {}, "compaction": {}}});
     let mut acp = desk.acp_with(&[], can);
     let session = acp.open(&desk);
@@ -235,7 +236,7 @@ fn schema_001_every_message_of_a_turn_fits_the_schema() {
 
 #[test]
 fn schema_002_what_is_zeros_own_stands_under_meta() {
-    let desk = Desk::new();
+    let desk = AcpFixture::new();
     let mut acp = desk.acp();
     let session = acp.open(&desk);
     let end = acp.prompt(&session, "hi").unwrap();

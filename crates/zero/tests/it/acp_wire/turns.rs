@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::client::{Acp, By};
-use super::{Desk, call, calls, only_call, script, shown};
+use super::acp_client::{AcpClient, MessageSender};
+use super::{AcpFixture, call, calls, only_call, script, shown};
 
-fn opened(desk: &Desk) -> (Acp, String) {
+fn opened(desk: &AcpFixture) -> (AcpClient, String) {
     let mut acp = desk.acp();
     let session = acp.open(desk);
     (acp, session)
@@ -13,7 +13,7 @@ fn opened(desk: &Desk) -> (Acp, String) {
 
 /// A turn that uses tools of every kind, with a client that said nothing of what it can.
 fn asked_of_a_bare_client(names: &[&str]) {
-    let desk = Desk::new();
+    let desk = AcpFixture::new();
     let (mut acp, session) = opened(&desk);
     let steps = [
         &*call("Read", json!({"file_path": "hello.txt"})),
@@ -31,7 +31,7 @@ fn asked_of_a_bare_client(names: &[&str]) {
     ];
     acp.turn(&session, &script(&steps), "end_turn");
     assert!(desk.file("made").exists() && desk.text("hello.txt").as_deref() == Some("bye\n"));
-    let asked = acp.log().iter().filter(|said| said.by == By::Agent);
+    let asked = acp.log().iter().filter(|said| said.by == MessageSender::Agent);
     let mut asked = asked.filter_map(|said| said.message["method"].as_str());
     assert!(asked.all(|method| names.iter().all(|name| !method.starts_with(name))));
     acp.leave();
@@ -54,7 +54,7 @@ fn clientcap_003_no_questions_of_a_client_that_shows_none() {
 
 #[test]
 fn commands_run_in_our_walls_even_where_the_client_has_terminals() {
-    let desk = Desk::new();
+    let desk = AcpFixture::new();
     let mut acp = desk.acp_with(&[], json!({"terminal": true}));
     let session = acp.open(&desk);
     let from = acp.mark();
@@ -67,7 +67,7 @@ fn commands_run_in_our_walls_even_where_the_client_has_terminals() {
 
 #[test]
 fn calls_have_titles_kinds_and_places() {
-    let desk = Desk::new();
+    let desk = AcpFixture::new();
     let (mut acp, session) = opened(&desk);
     for (step, kind, place) in [
         (call("Read", json!({"file_path": "hello.txt"})), "read", Some("hello.txt")),
@@ -94,7 +94,7 @@ fn calls_have_titles_kinds_and_places() {
 
 #[test]
 fn thoughts_and_words_are_apart() {
-    let desk = Desk::new();
+    let desk = AcpFixture::new();
     let (mut acp, session) = opened(&desk);
     let from = acp.mark();
     let read = call("Read", json!({"file_path": "hello.txt"}));
@@ -116,7 +116,7 @@ fn thoughts_and_words_are_apart() {
 
 #[test]
 fn a_tool_that_is_not_there_fails_and_the_turn_goes_on() {
-    let desk = Desk::new();
+    let desk = AcpFixture::new();
     let (mut acp, session) = opened(&desk);
     for step in
         [call("Nothing", json!({})), call("Read", json!({"wrong": 1})), "call Read {".to_owned()]
@@ -132,7 +132,7 @@ fn a_tool_that_is_not_there_fails_and_the_turn_goes_on() {
 
 #[test]
 fn long_output_comes_whole_enough_and_in_order() {
-    let desk = Desk::new();
+    let desk = AcpFixture::new();
     let (mut acp, session) = opened(&desk);
     let from = acp.mark();
     acp.turn(&session, &script(&[&call("Bash", json!({"command": "seq 1 50000"}))]), "end_turn");

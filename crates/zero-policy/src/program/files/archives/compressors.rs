@@ -1,13 +1,15 @@
 //! Programs that replace a file by a compressed one, or the other way round.
 
-use crate::program::Study;
-use crate::program::options::{Grammar, Options};
-use crate::shell::Arg;
+use crate::program::CommandAnalysis;
+use crate::program::options::{OptionGrammar, ParsedArguments};
+use crate::shell::ShellArg;
 
-use super::super::notes::{Depth, MAY_BE_OPTION, Notes, may_hide_option, starting_with};
+use super::super::analysis_builder::{
+    AccessDepth, CommandAnalysisBuilder, MAY_BE_OPTION, may_hide_option, starting_with,
+};
 
 /// Studies a compressor.
-pub(super) fn study(name: &str, args: &[Arg]) -> Option<Study> {
+pub(super) fn study(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
     let compressor = COMPRESSORS.iter().find(|row| row.names.contains(&name))?;
     Some(compressor.study(name, args))
 }
@@ -32,8 +34,8 @@ static COMPRESSORS: &[Compressor] = &[
 ];
 
 impl Compressor {
-    fn study(&self, name: &str, args: &[Arg]) -> Study {
-        let grammar = Grammar {
+    fn study(&self, name: &str, args: &[ShellArg]) -> CommandAnalysis {
+        let grammar = OptionGrammar {
             short_values: self.short_values,
             long_values: &["suffix", "output", "output-dir-flat", "output-dir-mirror", "filelist"],
             long_flags: &[
@@ -55,17 +57,21 @@ impl Compressor {
             stops_at_operand: false,
             single_dash_long: false,
         };
-        let options = Options::parse(args, &grammar);
-        let depth = if options.has(&["r", "recursive"]) { Depth::Beneath } else { Depth::Itself };
-        let mut notes = Notes::default();
+        let options = ParsedArguments::parse(args, &grammar);
+        let depth = if options.has(&["r", "recursive"]) {
+            AccessDepth::Beneath
+        } else {
+            AccessDepth::Itself
+        };
+        let mut notes = CommandAnalysisBuilder::default();
         for file in options.values(&["D", "patch-from", "filelist", "files", "files0"]) {
-            notes.read(file, Depth::Itself);
+            notes.read(file, AccessDepth::Itself);
         }
         for file in options.values(&["o", "output"]) {
             notes.write_unless_output(file);
         }
         for folder in options.values(&["output-dir-flat", "output-dir-mirror"]) {
-            notes.write(folder, Depth::Beneath);
+            notes.write(folder, AccessDepth::Beneath);
         }
         let looks =
             options.has(&["c", "stdout", "to-stdout", "t", "test", "l", "list", "o", "output"]);
@@ -86,38 +92,38 @@ impl Compressor {
     fn note_replaced(
         &self,
         name: &str,
-        file: &Arg,
-        depth: Depth,
-        options: &Options,
-        notes: &mut Notes,
+        file: &ShellArg,
+        depth: AccessDepth,
+        options: &ParsedArguments,
+        notes: &mut CommandAnalysisBuilder,
     ) {
         notes.write(file, depth);
         let Some(path) = file.as_known() else { return };
         let suffix = options.values(&["S", "suffix"]).last();
-        let Some(suffix) = suffix.map_or(Some(self.suffix), Arg::as_known) else {
-            notes.write(&starting_with(""), Depth::Itself);
+        let Some(suffix) = suffix.map_or(Some(self.suffix), ShellArg::as_known) else {
+            notes.write(&starting_with(""), AccessDepth::Itself);
             return;
         };
         if !(name.contains("un") || options.has(&["d", "decompress", "uncompress"])) {
-            notes.write(&Arg::known(format!("{path}{suffix}")), Depth::Itself);
+            notes.write(&ShellArg::known(format!("{path}{suffix}")), AccessDepth::Itself);
             return;
         }
         let folder = path.rsplit_once('/').map(|(folder, _)| folder);
         if options.has(&["N", "name"]) {
             // The name stands in the file.
-            notes.write(&Arg::known(folder.unwrap_or(".")), Depth::Beneath);
+            notes.write(&ShellArg::known(folder.unwrap_or(".")), AccessDepth::Beneath);
         }
         let bare =
             path.strip_suffix(suffix).or_else(|| path.rsplit_once('.').map(|(bare, _)| bare));
         if let Some(bare) = bare.filter(|bare| !bare.is_empty() && !bare.ends_with('/')) {
-            notes.write(&Arg::known(bare), Depth::Itself);
+            notes.write(&ShellArg::known(bare), AccessDepth::Itself);
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::program::files::check::check;
+    use crate::program::files::analysis_assert::check;
 
     #[test]
     fn a_compressed_file_takes_the_place_of_the_other() {

@@ -1,12 +1,14 @@
 //! `tar`: modes in every spelling, and a handful of options that run something.
 
-use crate::program::Study;
-use crate::program::options::{Grammar, Options};
-use crate::shell::Arg;
+use crate::program::CommandAnalysis;
+use crate::program::options::{OptionGrammar, ParsedArguments};
+use crate::shell::ShellArg;
 
-use super::super::notes::{Depth, MAY_BE_OPTION, Notes, joined, may_hide_option};
+use super::super::analysis_builder::{
+    AccessDepth, CommandAnalysisBuilder, MAY_BE_OPTION, joined, may_hide_option,
+};
 
-const TAR: Grammar = Grammar {
+const TAR: OptionGrammar = OptionGrammar {
     short_values: "bCfFgHIKLNTVX",
     long_values: &[
         "file",
@@ -90,23 +92,23 @@ const TAR: Grammar = Grammar {
 };
 
 /// Studies `tar`.
-pub(super) fn study(args: &[Arg]) -> Study {
+pub(super) fn study(args: &[ShellArg]) -> CommandAnalysis {
     let args = without_old_style(args);
-    let options = Options::parse(&args, &TAR);
-    let mut notes = Notes::default();
+    let options = ParsedArguments::parse(&args, &TAR);
+    let mut notes = CommandAnalysisBuilder::default();
     note_runs(&options, &mut notes);
     for file in options.values(&["T", "files-from"]) {
         notes.read_what_is_listed(file);
         notes.caution("a file gives it names and options");
     }
-    options.values(&["X", "exclude-from"]).for_each(|file| notes.read(file, Depth::Itself));
+    options.values(&["X", "exclude-from"]).for_each(|file| notes.read(file, AccessDepth::Itself));
     for file in options.values(&["g", "listed-incremental", "index-file", "volno-file"]) {
-        notes.write(file, Depth::Itself);
+        notes.write(file, AccessDepth::Itself);
     }
     if options.has(&["P", "absolute-names"]) {
         notes.caution("files may land outside the folder");
     }
-    let Some(mode) = Mode::of(&options) else { return notes.not_all_said() };
+    let Some(mode) = TarMode::of(&options) else { return notes.not_all_said() };
     let remote = note_archive(mode, &options, &mut notes);
     note_members(mode, &args, &options, &mut notes);
     if may_hide_option(&args, &options) {
@@ -116,7 +118,7 @@ pub(super) fn study(args: &[Arg]) -> Study {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Mode {
+enum TarMode {
     List,
     Compare,
     Extract,
@@ -125,8 +127,8 @@ enum Mode {
     Change,
 }
 
-impl Mode {
-    fn of(options: &Options) -> Option<Self> {
+impl TarMode {
+    fn of(options: &ParsedArguments) -> Option<Self> {
         let modes: [(&[&str], Self); 5] = [
             (&["x", "extract", "get"], Self::Extract),
             (&["c", "create"], Self::Create),
@@ -142,15 +144,15 @@ impl Mode {
 }
 
 /// `tar xfC a.tar dir` as `tar -x -f a.tar -C dir`.
-fn without_old_style(args: &[Arg]) -> Vec<Arg> {
-    let Some((Arg::Known(letters), rest)) = args.split_first() else { return args.to_vec() };
+fn without_old_style(args: &[ShellArg]) -> Vec<ShellArg> {
+    let Some((ShellArg::Known(letters), rest)) = args.split_first() else { return args.to_vec() };
     if letters.starts_with('-') || letters.is_empty() {
         return args.to_vec();
     }
     let mut rest = rest.iter().cloned();
     let mut modern = Vec::new();
     for letter in letters.chars() {
-        modern.push(Arg::known(format!("-{letter}")));
+        modern.push(ShellArg::known(format!("-{letter}")));
         if TAR.short_values.contains(letter) {
             modern.extend(rest.next());
         }
@@ -159,7 +161,7 @@ fn without_old_style(args: &[Arg]) -> Vec<Arg> {
     modern
 }
 
-fn note_runs(options: &Options, notes: &mut Notes) {
+fn note_runs(options: &ParsedArguments, notes: &mut CommandAnalysisBuilder) {
     let commands = [
         "to-command",
         "I",
@@ -175,7 +177,7 @@ fn note_runs(options: &Options, notes: &mut Notes) {
         match action.as_known() {
             Some(action) => {
                 if let Some(command) = action.strip_prefix("exec=") {
-                    notes.script(&Arg::known(command));
+                    notes.script(&ShellArg::known(command));
                 }
             }
             None => notes.runs_unknown("the action at a checkpoint may be a command"),
@@ -184,7 +186,11 @@ fn note_runs(options: &Options, notes: &mut Notes) {
 }
 
 /// Notes the archive itself. `true` when it lies on another machine.
-fn note_archive(mode: Mode, options: &Options, notes: &mut Notes) -> bool {
+fn note_archive(
+    mode: TarMode,
+    options: &ParsedArguments,
+    notes: &mut CommandAnalysisBuilder,
+) -> bool {
     let mut remote = false;
     for archive in options.values(&["f", "file"]) {
         let host = archive.certain_start().split('/').next().unwrap_or_default();
@@ -193,39 +199,46 @@ fn note_archive(mode: Mode, options: &Options, notes: &mut Notes) -> bool {
             remote = true;
         }
         match mode {
-            Mode::Create => notes.write_unless_output(archive),
-            Mode::Change => {
-                notes.read(archive, Depth::Itself);
+            TarMode::Create => notes.write_unless_output(archive),
+            TarMode::Change => {
+                notes.read(archive, AccessDepth::Itself);
                 notes.write_unless_output(archive);
             }
-            Mode::List | Mode::Compare | Mode::Extract => notes.read(archive, Depth::Itself),
+            TarMode::List | TarMode::Compare | TarMode::Extract => {
+                notes.read(archive, AccessDepth::Itself)
+            }
         }
     }
     remote
 }
 
-fn note_members(mode: Mode, args: &[Arg], options: &Options, notes: &mut Notes) {
+fn note_members(
+    mode: TarMode,
+    args: &[ShellArg],
+    options: &ParsedArguments,
+    notes: &mut CommandAnalysisBuilder,
+) {
     let folders = folders(options);
-    let here = Arg::known(".");
+    let here = ShellArg::known(".");
     match mode {
-        Mode::List => {}
-        Mode::Extract => {
+        TarMode::List => {}
+        TarMode::Extract => {
             if !options.has(&["O", "to-stdout", "to-command"]) {
                 if folders.is_empty() {
-                    notes.write(&here, Depth::Beneath);
+                    notes.write(&here, AccessDepth::Beneath);
                 }
-                folders.iter().for_each(|folder| notes.write(folder, Depth::Beneath));
+                folders.iter().for_each(|folder| notes.write(folder, AccessDepth::Beneath));
                 note_named(args, options, &folders, notes);
             }
         }
-        Mode::Compare | Mode::Create | Mode::Change => {
-            let added: Vec<&Arg> =
+        TarMode::Compare | TarMode::Create | TarMode::Change => {
+            let added: Vec<&ShellArg> =
                 options.operands.iter().chain(options.values(&["add-file"])).collect();
             for operand in added {
                 for file in meant(operand, args, &folders) {
-                    notes.read(&file, Depth::Beneath);
+                    notes.read(&file, AccessDepth::Beneath);
                     if options.has(&["remove-files"]) {
-                        notes.delete(&file, Depth::Beneath);
+                        notes.delete(&file, AccessDepth::Beneath);
                     }
                 }
             }
@@ -234,22 +247,28 @@ fn note_members(mode: Mode, args: &[Arg], options: &Options, notes: &mut Notes) 
 }
 
 /// A member that is named is written under its name, less what `--strip-components` takes away.
-fn note_named(args: &[Arg], options: &Options, folders: &[Arg], notes: &mut Notes) {
+fn note_named(
+    args: &[ShellArg],
+    options: &ParsedArguments,
+    folders: &[ShellArg],
+    notes: &mut CommandAnalysisBuilder,
+) {
     let strips = options.values(&["strip-components"]).last();
-    let strips = strips.and_then(Arg::as_known).and_then(|count| count.parse().ok()).unwrap_or(0);
+    let strips =
+        strips.and_then(ShellArg::as_known).and_then(|count| count.parse().ok()).unwrap_or(0);
     for member in &options.operands {
         let Some(name) = member.as_known() else { continue };
         let kept: Vec<&str> = name.split('/').skip(strips).collect();
-        let stripped = Arg::Known(kept.join("/"));
+        let stripped = ShellArg::Known(kept.join("/"));
         for file in meant(&stripped, args, folders) {
-            notes.write(&file, Depth::Beneath);
+            notes.write(&file, AccessDepth::Beneath);
         }
     }
 }
 
 /// The folders `-C` goes to, each counted from the one before.
-fn folders(options: &Options) -> Vec<Arg> {
-    let mut folders: Vec<Arg> = Vec::new();
+fn folders(options: &ParsedArguments) -> Vec<ShellArg> {
+    let mut folders: Vec<ShellArg> = Vec::new();
     for folder in options.values(&["C", "directory"]) {
         let text = folder.as_known().filter(|text| !text.starts_with('/'));
         let counted = folders.last().and_then(|last| joined(last, text?));
@@ -259,19 +278,19 @@ fn folders(options: &Options) -> Vec<Arg> {
 }
 
 /// The files an operand may stand for: counted from every folder before it.
-fn meant(operand: &Arg, args: &[Arg], folders: &[Arg]) -> Vec<Arg> {
+fn meant(operand: &ShellArg, args: &[ShellArg], folders: &[ShellArg]) -> Vec<ShellArg> {
     let Some(name) = operand.as_known() else {
         return folders.iter().chain([operand]).cloned().collect();
     };
     if name.starts_with('/') {
         return vec![operand.clone()];
     }
-    let mut files: Vec<Arg> = folders
+    let mut files: Vec<ShellArg> = folders
         .iter()
         .map(|folder| joined(folder, name).unwrap_or_else(|| folder.clone()))
         .collect();
     // An operand before the first `-C` counts from where the command runs.
-    let is_folder = |arg: &Arg| {
+    let is_folder = |arg: &ShellArg| {
         let start = arg.certain_start();
         start.starts_with("-C") || start.starts_with("--di")
     };
@@ -285,7 +304,7 @@ fn meant(operand: &Arg, args: &[Arg], folders: &[Arg]) -> Vec<Arg> {
 
 #[cfg(test)]
 mod tests {
-    use crate::program::files::check::check;
+    use crate::program::files::analysis_assert::check;
 
     #[test]
     fn modes_in_every_spelling() {

@@ -3,12 +3,12 @@
 //! Whether `/` divides or starts a pattern depends on what stands before it. Where that is not
 //! enough to tell, and it matters, the program counts as not understood.
 
-use crate::shell::Arg;
+use crate::shell::ShellArg;
 
-use super::super::notes::{Depth, Notes, starting_with};
+use super::super::analysis_builder::{AccessDepth, CommandAnalysisBuilder, starting_with};
 
 /// Notes what a program does; one that cannot be read may run anything.
-pub(super) fn note(program: &str, notes: &mut Notes) {
+pub(super) fn note(program: &str, notes: &mut CommandAnalysisBuilder) {
     let mut words = TELLING_WORDS.iter().filter(|word| **word != "print");
     if !program.contains(['|', '>', '@']) && !words.any(|word| program.contains(word)) {
         return;
@@ -23,7 +23,7 @@ pub(super) fn note(program: &str, notes: &mut Notes) {
 const TELLING_WORDS: [&str; 5] = ["system", "getline", "print", "ARGV", "ARGC"];
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Token {
+enum AwkToken {
     /// A literal, with its text when no escape changes it.
     Text(Option<String>),
     Pattern,
@@ -43,13 +43,13 @@ const SIGNS: [&str; 27] = [
 /// Words after which a value starts, so that `/` is a pattern.
 const BEFORE_VALUE: [&str; 7] = ["print", "printf", "return", "else", "do", "case", "exit"];
 
-fn tokens(program: &str) -> Option<Vec<Token>> {
+fn tokens(program: &str) -> Option<Vec<AwkToken>> {
     let mut tokens = Vec::new();
     let mut rest = program;
     while let Some(c) = rest.chars().next() {
         let used = match c {
             '\n' => {
-                tokens.push(Token::Newline);
+                tokens.push(AwkToken::Newline);
                 1
             }
             _ if c.is_whitespace() => c.len_utf8(),
@@ -67,24 +67,24 @@ fn tokens(program: &str) -> Option<Vec<Token>> {
                 let length = literal_length(rest)?;
                 let inside = rest.get(1..length - 1)?;
                 let plain = !inside.contains('\\');
-                tokens.push(Token::Text(plain.then(|| inside.to_owned())));
+                tokens.push(AwkToken::Text(plain.then(|| inside.to_owned())));
                 length
             }
             '/' => match slash(&tokens) {
-                Slash::Divides => {
-                    tokens.push(Token::Sign("?"));
+                SlashMeaning::Divides => {
+                    tokens.push(AwkToken::Sign("?"));
                     1
                 }
                 // A pattern would need another slash.
-                Slash::Unclear if !rest.get(1..)?.contains('/') => {
-                    tokens.push(Token::Sign("?"));
+                SlashMeaning::Unclear if !rest.get(1..)?.contains('/') => {
+                    tokens.push(AwkToken::Sign("?"));
                     1
                 }
-                Slash::Pattern => {
-                    tokens.push(Token::Pattern);
+                SlashMeaning::Pattern => {
+                    tokens.push(AwkToken::Pattern);
                     pattern_length(rest)?
                 }
-                Slash::Unclear => return None,
+                SlashMeaning::Unclear => return None,
             },
             _ if c.is_ascii_digit() || c == '.' => {
                 let is_number = |c: char| c.is_alphanumeric() || c == '_' || c == '.';
@@ -94,18 +94,18 @@ fn tokens(program: &str) -> Option<Vec<Token>> {
                 if TELLING_WORDS.iter().any(|word| number.contains(word)) {
                     return None;
                 }
-                tokens.push(Token::Word(number.to_owned()));
+                tokens.push(AwkToken::Word(number.to_owned()));
                 length
             }
             _ if c.is_alphabetic() || c == '_' => {
                 let is_word = |c: char| c.is_alphanumeric() || c == '_';
                 let length = rest.find(|c| !is_word(c)).unwrap_or(rest.len());
-                tokens.push(Token::Word(rest.get(..length)?.to_owned()));
+                tokens.push(AwkToken::Word(rest.get(..length)?.to_owned()));
                 length
             }
             _ => {
                 let sign = SIGNS.iter().find(|sign| rest.starts_with(**sign)).copied();
-                tokens.push(Token::Sign(sign.unwrap_or("?")));
+                tokens.push(AwkToken::Sign(sign.unwrap_or("?")));
                 sign.map_or(c.len_utf8(), str::len)
             }
         };
@@ -114,22 +114,26 @@ fn tokens(program: &str) -> Option<Vec<Token>> {
     Some(tokens)
 }
 
-enum Slash {
+enum SlashMeaning {
     Divides,
     Pattern,
     Unclear,
 }
 
-fn slash(before: &[Token]) -> Slash {
+fn slash(before: &[AwkToken]) -> SlashMeaning {
     match before.last() {
-        Some(Token::Word(word)) if BEFORE_VALUE.contains(&word.as_str()) => Slash::Pattern,
-        Some(Token::Word(word)) if matches!(word.as_str(), "getline" | "in") => Slash::Unclear,
-        Some(Token::Word(_) | Token::Sign("]")) => Slash::Divides,
-        // `(a) / 2` and `if (a) /b/` look alike, and so do `a++ / 2` and `a ++/b/`.
-        Some(Token::Sign(")" | "++" | "--" | "$") | Token::Text(_) | Token::Pattern) => {
-            Slash::Unclear
+        Some(AwkToken::Word(word)) if BEFORE_VALUE.contains(&word.as_str()) => {
+            SlashMeaning::Pattern
         }
-        _ => Slash::Pattern,
+        Some(AwkToken::Word(word)) if matches!(word.as_str(), "getline" | "in") => {
+            SlashMeaning::Unclear
+        }
+        Some(AwkToken::Word(_) | AwkToken::Sign("]")) => SlashMeaning::Divides,
+        // `(a) / 2` and `if (a) /b/` look alike, and so do `a++ / 2` and `a ++/b/`.
+        Some(AwkToken::Sign(")" | "++" | "--" | "$") | AwkToken::Text(_) | AwkToken::Pattern) => {
+            SlashMeaning::Unclear
+        }
+        _ => SlashMeaning::Pattern,
     }
 }
 
@@ -179,22 +183,27 @@ fn pattern_length(text: &str) -> Option<usize> {
     None
 }
 
-fn note_tokens(tokens: &[Token], notes: &mut Notes) {
+fn note_tokens(tokens: &[AwkToken], notes: &mut CommandAnalysisBuilder) {
     let mut printing = false;
     for (at, token) in tokens.iter().enumerate() {
         let after = tokens.get(at + 1..).unwrap_or_default();
         match token {
-            Token::Sign(";" | "{" | "}") => printing = false,
-            Token::Newline => {
+            AwkToken::Sign(";" | "{" | "}") => printing = false,
+            AwkToken::Newline => {
                 let before = at.checked_sub(1).and_then(|before| tokens.get(before));
                 printing &=
-                    matches!(before, Some(Token::Sign(sign)) if !matches!(*sign, ")" | "]"));
+                    matches!(before, Some(AwkToken::Sign(sign)) if !matches!(*sign, ")" | "]"));
             }
-            Token::Word(word) => match word.as_str() {
+            AwkToken::Word(word) => match word.as_str() {
                 "print" | "printf" => printing = true,
                 "system" => match after {
-                    [Token::Sign("("), Token::Text(Some(command)), Token::Sign(")"), ..] => {
-                        notes.script(&Arg::known(command));
+                    [
+                        AwkToken::Sign("("),
+                        AwkToken::Text(Some(command)),
+                        AwkToken::Sign(")"),
+                        ..,
+                    ] => {
+                        notes.script(&ShellArg::known(command));
                     }
                     _ => notes.runs_unknown("awk runs a command it makes up"),
                 },
@@ -202,15 +211,16 @@ fn note_tokens(tokens: &[Token], notes: &mut Notes) {
                 "ARGV" | "ARGC" => notes.runs_unknown("the awk program makes up its own arguments"),
                 _ => {}
             },
-            Token::Sign("@" | "|&") => notes.runs_unknown("awk runs what it makes up"),
-            Token::Sign("|") => match target(after) {
-                Some(command) if printing => notes.script(&Arg::known(command)),
+            AwkToken::Sign("@" | "|&") => notes.runs_unknown("awk runs what it makes up"),
+            AwkToken::Sign("|") => match target(after) {
+                Some(command) if printing => notes.script(&ShellArg::known(command)),
                 _ => notes.runs_unknown("awk runs a command it makes up"),
             },
-            Token::Sign(sign @ (">" | ">>")) if printing || *sign == ">>" => match target(after) {
+            AwkToken::Sign(sign @ (">" | ">>")) if printing || *sign == ">>" => match target(after)
+            {
                 Some("/dev/stdout" | "/dev/stderr") => {}
-                Some(file) => notes.write(&Arg::known(file), Depth::Itself),
-                None => notes.write(&starting_with(""), Depth::Itself),
+                Some(file) => notes.write(&ShellArg::known(file), AccessDepth::Itself),
+                None => notes.write(&starting_with(""), AccessDepth::Itself),
             },
             _ => {}
         }
@@ -218,26 +228,31 @@ fn note_tokens(tokens: &[Token], notes: &mut Notes) {
 }
 
 /// The string a redirection goes to, when it is that string and nothing more.
-fn target(after: &[Token]) -> Option<&str> {
+fn target(after: &[AwkToken]) -> Option<&str> {
     match after {
-        [Token::Text(Some(text))]
-        | [Token::Text(Some(text)), Token::Sign(";" | "}") | Token::Newline, ..] => Some(text),
+        [AwkToken::Text(Some(text))]
+        | [AwkToken::Text(Some(text)), AwkToken::Sign(";" | "}") | AwkToken::Newline, ..] => {
+            Some(text)
+        }
         _ => None,
     }
 }
 
 /// `getline` alone reads on; `getline x < "file"` reads another file.
-fn getline(after: &[Token], notes: &mut Notes) {
-    let ends = |token: &Token| matches!(token, Token::Newline | Token::Sign(";" | "{" | "}"));
+fn getline(after: &[AwkToken], notes: &mut CommandAnalysisBuilder) {
+    let ends =
+        |token: &AwkToken| matches!(token, AwkToken::Newline | AwkToken::Sign(";" | "{" | "}"));
     let statement = after.iter().position(ends).unwrap_or(after.len());
     let statement = after.get(..statement).unwrap_or_default();
-    let Some(from) = statement.iter().position(|token| *token == Token::Sign("<")) else { return };
+    let Some(from) = statement.iter().position(|token| *token == AwkToken::Sign("<")) else {
+        return;
+    };
     match statement.get(from + 1..).unwrap_or_default() {
-        [Token::Text(Some(file))] | [Token::Text(Some(file)), Token::Sign(")"), ..] => {
+        [AwkToken::Text(Some(file))] | [AwkToken::Text(Some(file)), AwkToken::Sign(")"), ..] => {
             if file != "-" {
-                notes.read(&Arg::known(file), Depth::Itself);
+                notes.read(&ShellArg::known(file), AccessDepth::Itself);
             }
         }
-        _ => notes.read(&starting_with(""), Depth::Itself),
+        _ => notes.read(&starting_with(""), AccessDepth::Itself),
     }
 }

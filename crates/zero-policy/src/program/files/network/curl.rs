@@ -1,13 +1,15 @@
 //! `curl`: every option that names a file or a host.
 
-use crate::program::Study;
-use crate::program::options::{Grammar, Options, without_start};
-use crate::shell::Arg;
+use crate::program::CommandAnalysis;
+use crate::program::options::{OptionGrammar, ParsedArguments, without_start};
+use crate::shell::ShellArg;
 
-use super::super::notes::{Depth, MAY_BE_OPTION, Notes, joined, may_hide_option, starting_with};
-use super::{globs, url};
+use super::super::analysis_builder::{
+    AccessDepth, CommandAnalysisBuilder, MAY_BE_OPTION, joined, may_hide_option, starting_with,
+};
+use super::{url, url_globs};
 
-const CURL: Grammar = Grammar {
+const CURL: OptionGrammar = OptionGrammar {
     short_values: "AbcCdDeEFHKmoPQrtTuUwxXyYz",
     long_values: &[
         "url",
@@ -136,19 +138,21 @@ const CURL: Grammar = Grammar {
 };
 
 /// Studies `curl`.
-pub(super) fn study(args: &[Arg]) -> Study {
-    let options = Options::parse(args, &CURL);
-    let mut notes = Notes::default();
-    let addresses: Vec<&Arg> = options.values(&["url"]).chain(&options.operands).collect();
+pub(super) fn study(args: &[ShellArg]) -> CommandAnalysis {
+    let options = ParsedArguments::parse(args, &CURL);
+    let mut notes = CommandAnalysisBuilder::default();
+    let addresses: Vec<&ShellArg> = options.values(&["url"]).chain(&options.operands).collect();
     for address in &addresses {
         match address.certain_start().strip_prefix('@') {
             Some(_) => {
-                notes.read(&without_start(address, 1), Depth::Itself);
+                notes.read(&without_start(address, 1), AccessDepth::Itself);
                 notes.caution("a file gives it addresses");
             }
             // Braces and brackets in an address stand for several, unless `-g` is given.
             None if !options.has(&["g", "globoff"]) => {
-                globs::addresses(address).iter().for_each(|address| url::note(address, &mut notes));
+                url_globs::addresses(address)
+                    .iter()
+                    .for_each(|address| url::note(address, &mut notes));
             }
             None => url::note(address, &mut notes),
         }
@@ -162,9 +166,13 @@ pub(super) fn study(args: &[Arg]) -> Study {
     notes.not_all_said()
 }
 
-fn note_outputs(options: &Options, addresses: &[&Arg], notes: &mut Notes) {
+fn note_outputs(
+    options: &ParsedArguments,
+    addresses: &[&ShellArg],
+    notes: &mut CommandAnalysisBuilder,
+) {
     let folder = options.values(&["output-dir"]).last();
-    let inside = |name: &Arg| match (folder, name.as_known()) {
+    let inside = |name: &ShellArg| match (folder, name.as_known()) {
         // An abbreviation that may be either option.
         (Some(folder), _) if folder == name => name.clone(),
         (Some(folder), Some(name)) => joined(folder, name).unwrap_or_else(|| folder.clone()),
@@ -173,20 +181,20 @@ fn note_outputs(options: &Options, addresses: &[&Arg], notes: &mut Notes) {
     };
     for file in options.values(&["o", "output"]) {
         if file.as_known() != Some("-") {
-            notes.write(&inside(file), Depth::Itself);
+            notes.write(&inside(file), AccessDepth::Itself);
         }
     }
     if options.has(&["O", "remote-name", "remote-name-all"]) {
         for address in addresses {
             match url::file_name(address) {
-                Some(name) => notes.write(&inside(&Arg::known(name)), Depth::Itself),
-                None => notes.write(folder.unwrap_or(&Arg::known(".")), Depth::Beneath),
+                Some(name) => notes.write(&inside(&ShellArg::known(name)), AccessDepth::Itself),
+                None => notes.write(folder.unwrap_or(&ShellArg::known(".")), AccessDepth::Beneath),
             }
         }
     }
     // The answer says what the file is called.
     if options.has(&["J", "remote-header-name"]) {
-        notes.write(folder.unwrap_or(&Arg::known(".")), Depth::Beneath);
+        notes.write(folder.unwrap_or(&ShellArg::known(".")), AccessDepth::Beneath);
     }
     let writes = [
         "c",
@@ -207,12 +215,12 @@ fn note_outputs(options: &Options, addresses: &[&Arg], notes: &mut Notes) {
         let text = format.certain_start();
         for part in text.split("%output{").skip(1) {
             let name = part.split('}').next().unwrap_or_default();
-            notes.write(&Arg::known(name.trim_start_matches(">>")), Depth::Itself);
+            notes.write(&ShellArg::known(name.trim_start_matches(">>")), AccessDepth::Itself);
         }
     }
 }
 
-fn note_inputs(options: &Options, notes: &mut Notes) {
+fn note_inputs(options: &ParsedArguments, notes: &mut CommandAnalysisBuilder) {
     let reads = [
         "E",
         "cert",
@@ -233,19 +241,19 @@ fn note_inputs(options: &Options, notes: &mut Notes) {
         "hsts",
         "alt-svc",
     ];
-    options.values(&reads).for_each(|file| notes.read(file, Depth::Itself));
+    options.values(&reads).for_each(|file| notes.read(file, AccessDepth::Itself));
     for file in options.values(&["T", "upload-file"]) {
-        notes.read(file, Depth::Itself);
-        globs::files(file).iter().for_each(|file| notes.read(file, Depth::Itself));
+        notes.read(file, AccessDepth::Itself);
+        url_globs::files(file).iter().for_each(|file| notes.read(file, AccessDepth::Itself));
     }
     for file in options.values(&["K", "config"]) {
-        notes.read(file, Depth::Itself);
+        notes.read(file, AccessDepth::Itself);
         notes.caution("a file gives it options");
     }
     // A cookie has `=`; without one it is a file.
     for cookie in options.values(&["b", "cookie"]) {
         if !cookie.certain_start().contains('=') {
-            notes.read(cookie, Depth::Itself);
+            notes.read(cookie, AccessDepth::Itself);
         }
     }
     let or_file = [
@@ -262,10 +270,10 @@ fn note_inputs(options: &Options, notes: &mut Notes) {
     ];
     for value in options.values(&or_file) {
         match value.certain_start().strip_prefix('@') {
-            Some(_) => notes.read(&without_start(value, 1), Depth::Itself),
+            Some(_) => notes.read(&without_start(value, 1), AccessDepth::Itself),
             // Nothing is known of it, so it may be `@file`.
             None if value.may_be_option() && value.as_known().is_none() => {
-                notes.read(value, Depth::Itself);
+                notes.read(value, AccessDepth::Itself);
             }
             None => {}
         }
@@ -276,7 +284,7 @@ fn note_inputs(options: &Options, notes: &mut Notes) {
         let start = value.certain_start();
         let Some(at) = start.find(['@', '<']) else {
             if value.as_known().is_none() {
-                notes.read(&starting_with(""), Depth::Itself);
+                notes.read(&starting_with(""), AccessDepth::Itself);
             }
             continue;
         };
@@ -286,16 +294,16 @@ fn note_inputs(options: &Options, notes: &mut Notes) {
                 let files = files.split(';').next().unwrap_or_default();
                 for file in files.split(',') {
                     let file = file.trim_start_matches('@').trim_matches('"');
-                    notes.read(&Arg::known(file), Depth::Itself);
+                    notes.read(&ShellArg::known(file), AccessDepth::Itself);
                 }
             }
-            None => notes.read(&files, Depth::Itself),
+            None => notes.read(&files, AccessDepth::Itself),
         }
     }
 }
 
 /// Options that change the way to the host that is named.
-fn note_ways(options: &Options, notes: &mut Notes) {
+fn note_ways(options: &ParsedArguments, notes: &mut CommandAnalysisBuilder) {
     let proxies = [
         "x",
         "proxy",
@@ -315,13 +323,13 @@ fn note_ways(options: &Options, notes: &mut Notes) {
     for value in options.values(&["resolve", "connect-to"]) {
         // `--connect-to from:80:to:443` and `--resolve name:80:address`.
         match value.as_known().and_then(|text| text.splitn(3, ':').nth(2)) {
-            Some(host) if !host.is_empty() => notes.host(&Arg::known(host)),
+            Some(host) if !host.is_empty() => notes.host(&ShellArg::known(host)),
             _ => notes.host(value),
         }
         notes.caution("the name of the host is not where it goes");
     }
     for socket in options.values(&["unix-socket", "abstract-unix-socket"]) {
-        notes.write(socket, Depth::Itself);
+        notes.write(socket, AccessDepth::Itself);
         notes.caution("it talks to a program of this machine");
     }
     if options.has(&["engine"]) {
@@ -331,7 +339,7 @@ fn note_ways(options: &Options, notes: &mut Notes) {
 
 #[cfg(test)]
 mod tests {
-    use crate::program::files::check::check;
+    use crate::program::files::analysis_assert::check;
 
     #[test]
     fn hosts_and_files_of_addresses() {

@@ -1,11 +1,11 @@
 //! What an address in an argument reaches: a host, or a file of this machine.
 
-use crate::shell::Arg;
+use crate::shell::ShellArg;
 
-use super::super::notes::{Depth, Notes, starting_with};
+use super::super::analysis_builder::{AccessDepth, CommandAnalysisBuilder, starting_with};
 
 /// Notes an address: a file for `file:`, otherwise a host.
-pub(super) fn note(address: &Arg, notes: &mut Notes) {
+pub(super) fn note(address: &ShellArg, notes: &mut CommandAnalysisBuilder) {
     let start = address.certain_start();
     let is_file = start.get(..5).is_some_and(|scheme| scheme.eq_ignore_ascii_case("file:"));
     if !is_file {
@@ -23,13 +23,13 @@ pub(super) fn note(address: &Arg, notes: &mut Notes) {
     // Braces and brackets stand for several files.
     let certain = path.find(['{', '[']).and_then(|at| path.get(..at));
     match (address, certain) {
-        (Arg::Known(_), None) => notes.read(&Arg::known(path), Depth::Itself),
-        (_, certain) => notes.read(&starting_with(certain.unwrap_or(&path)), Depth::Itself),
+        (ShellArg::Known(_), None) => notes.read(&ShellArg::known(path), AccessDepth::Itself),
+        (_, certain) => notes.read(&starting_with(certain.unwrap_or(&path)), AccessDepth::Itself),
     }
 }
 
 /// The name a file gets that is fetched from here, when the address says one.
-pub(super) fn file_name(address: &Arg) -> Option<String> {
+pub(super) fn file_name(address: &ShellArg) -> Option<String> {
     let text = address.as_known()?;
     let text = text.split_once("://").map_or(text, |(_, rest)| rest);
     let path = text.split(['?', '#']).next()?;

@@ -1,13 +1,15 @@
 //! `wget`: every option that names a file, a host or a command.
 
-use crate::program::Study;
-use crate::program::options::{Grammar, Options};
-use crate::shell::Arg;
+use crate::program::CommandAnalysis;
+use crate::program::options::{OptionGrammar, ParsedArguments};
+use crate::shell::ShellArg;
 
-use super::super::notes::{Depth, MAY_BE_OPTION, Notes, joined, may_hide_option};
+use super::super::analysis_builder::{
+    AccessDepth, CommandAnalysisBuilder, MAY_BE_OPTION, joined, may_hide_option,
+};
 use super::url;
 
-const WGET: Grammar = Grammar {
+const WGET: OptionGrammar = OptionGrammar {
     short_values: "OoaPietTwQBUADRIXl",
     long_values: &[
         "output-document",
@@ -64,9 +66,9 @@ const WGET: Grammar = Grammar {
 };
 
 /// Studies `wget`.
-pub(super) fn study(args: &[Arg]) -> Study {
-    let options = Options::parse(args, &WGET);
-    let mut notes = Notes::default();
+pub(super) fn study(args: &[ShellArg]) -> CommandAnalysis {
+    let options = ParsedArguments::parse(args, &WGET);
+    let mut notes = CommandAnalysisBuilder::default();
     options.operands.iter().for_each(|address| url::note(address, &mut notes));
     options.values(&["use-askpass"]).for_each(|program| notes.command(program));
     if options.has(&["e", "execute"]) {
@@ -83,9 +85,9 @@ pub(super) fn study(args: &[Arg]) -> Study {
         "crl-file",
         "warc-dedup",
     ];
-    options.values(&reads).for_each(|file| notes.read(file, Depth::Itself));
+    options.values(&reads).for_each(|file| notes.read(file, AccessDepth::Itself));
     for file in options.values(&["i", "input-file", "input-metalink", "metalink-file", "config"]) {
-        notes.read(file, Depth::Itself);
+        notes.read(file, AccessDepth::Itself);
         notes.caution("a file gives it addresses or options");
     }
     let writes = [
@@ -109,11 +111,11 @@ pub(super) fn study(args: &[Arg]) -> Study {
 }
 
 /// Without `-O` a file is named as the address ends.
-fn note_downloads(options: &Options, notes: &mut Notes) {
+fn note_downloads(options: &ParsedArguments, notes: &mut CommandAnalysisBuilder) {
     if options.has(&["O", "output-document", "spider"]) {
         return;
     }
-    let here = Arg::known(".");
+    let here = ShellArg::known(".");
     let folder = options.values(&["P", "directory-prefix"]).last().unwrap_or(&here);
     let many =
         ["r", "recursive", "m", "mirror", "p", "page-requisites", "content-disposition", "x"];
@@ -121,16 +123,16 @@ fn note_downloads(options: &Options, notes: &mut Notes) {
         let name = url::file_name(address).unwrap_or_else(|| "index.html".to_owned());
         match joined(folder, &name) {
             Some(file) if !options.has(&many) && address.as_known().is_some() => {
-                notes.write(&file, Depth::Itself);
+                notes.write(&file, AccessDepth::Itself);
             }
-            _ => notes.write(folder, Depth::Beneath),
+            _ => notes.write(folder, AccessDepth::Beneath),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::program::files::check::check;
+    use crate::program::files::analysis_assert::check;
 
     #[test]
     fn what_is_fetched_is_written() {

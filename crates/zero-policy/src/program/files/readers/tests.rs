@@ -1,6 +1,6 @@
 //! What only looks needs no rule, and what can do more is never taken for it.
 
-use crate::program::files::check::check;
+use crate::program::files::analysis_assert::check;
 
 #[test]
 fn what_only_looks_needs_no_rule() {

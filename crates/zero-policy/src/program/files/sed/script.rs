@@ -3,55 +3,55 @@
 use std::iter::Peekable;
 use std::str::Chars;
 
-use crate::shell::Arg;
+use crate::shell::ShellArg;
 
-use super::super::notes::{Depth, Notes};
+use super::super::analysis_builder::{AccessDepth, CommandAnalysisBuilder};
 
 /// Notes what a script does; a script that cannot be read may run anything.
-pub(super) fn note(script: &str, notes: &mut Notes) {
-    let understood = Scanner::new(script, Brackets::HideDelimiter).scan(notes);
+pub(super) fn note(script: &str, notes: &mut CommandAnalysisBuilder) {
+    let understood = SedScanner::new(script, BracketHandling::HideDelimiter).scan(notes);
     if understood.is_none() {
         notes.runs_unknown("the sed script is not understood");
     }
     // Some versions end a pattern at a delimiter between brackets, and others do not. What either
     // would do counts; where it makes no sense to one of them, that one refuses it.
     if script.contains('[') {
-        let _ = Scanner::new(script, Brackets::ArePlain).scan(notes);
+        let _ = SedScanner::new(script, BracketHandling::ArePlain).scan(notes);
     }
 }
 
 /// Notes what a text would do if it were a script, and nothing if it is none.
-pub(super) fn note_effects(perhaps_script: &str, notes: &mut Notes) {
-    let mut found = Notes::default();
-    if Scanner::new(perhaps_script, Brackets::HideDelimiter).scan(&mut found).is_some() {
+pub(super) fn note_effects(perhaps_script: &str, notes: &mut CommandAnalysisBuilder) {
+    let mut found = CommandAnalysisBuilder::default();
+    if SedScanner::new(perhaps_script, BracketHandling::HideDelimiter).scan(&mut found).is_some() {
         notes.absorb(found.all_said());
     }
 }
 
 /// Whether a delimiter between brackets ends a pattern.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Brackets {
+enum BracketHandling {
     HideDelimiter,
     ArePlain,
 }
 
-struct Scanner<'a> {
+struct SedScanner<'a> {
     rest: Peekable<Chars<'a>>,
-    brackets: Brackets,
+    brackets: BracketHandling,
     /// Whether a label stood on this line. Some versions take the whole line for the label, so
     /// nothing after it may reach into the next line.
     after_label: bool,
 }
 
 /// `None` when the script is not understood.
-type Understood = Option<()>;
+type ScanResult = Option<()>;
 
-impl<'a> Scanner<'a> {
-    fn new(script: &'a str, brackets: Brackets) -> Self {
+impl<'a> SedScanner<'a> {
+    fn new(script: &'a str, brackets: BracketHandling) -> Self {
         Self { rest: script.chars().peekable(), brackets, after_label: false }
     }
 
-    fn scan(mut self, notes: &mut Notes) -> Understood {
+    fn scan(mut self, notes: &mut CommandAnalysisBuilder) -> ScanResult {
         loop {
             self.skip(|c| c.is_whitespace() && c != '\n' || c == ';' || c == '}');
             match self.rest.peek() {
@@ -69,7 +69,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// `1`, `$`, `/x/I`, `\,x,`, `2~3`, two of them with a comma, and `!`.
-    fn addresses(&mut self) -> Understood {
+    fn addresses(&mut self) -> ScanResult {
         self.address()?;
         self.skip_blanks();
         if self.take(',') {
@@ -80,7 +80,7 @@ impl<'a> Scanner<'a> {
         Some(())
     }
 
-    fn address(&mut self) -> Understood {
+    fn address(&mut self) -> ScanResult {
         match self.rest.peek().copied() {
             Some('$') => drop(self.rest.next()),
             Some('/') => {
@@ -102,7 +102,7 @@ impl<'a> Scanner<'a> {
         Some(())
     }
 
-    fn command(&mut self, notes: &mut Notes) -> Understood {
+    fn command(&mut self, notes: &mut CommandAnalysisBuilder) -> ScanResult {
         match self.rest.next()? {
             '{' => Some(()),
             '#' => {
@@ -128,7 +128,7 @@ impl<'a> Scanner<'a> {
             'r' | 'R' => {
                 let file = self.file_name()?;
                 if file != "/dev/stdin" {
-                    notes.read(&Arg::known(file), Depth::Itself);
+                    notes.read(&ShellArg::known(file), AccessDepth::Itself);
                 }
                 Some(())
             }
@@ -137,7 +137,7 @@ impl<'a> Scanner<'a> {
                 let command = self.line();
                 match command.trim() {
                     "" => notes.runs_unknown("sed runs its pattern space"),
-                    command => notes.script(&Arg::known(command)),
+                    command => notes.script(&ShellArg::known(command)),
                 }
                 Some(())
             }
@@ -158,7 +158,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// What follows `s/x/y/`.
-    fn flags(&mut self, notes: &mut Notes) -> Understood {
+    fn flags(&mut self, notes: &mut CommandAnalysisBuilder) -> ScanResult {
         loop {
             match self.rest.peek().copied() {
                 Some('e') => notes.runs_unknown("sed runs its pattern space"),
@@ -173,10 +173,10 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    fn write(&mut self, notes: &mut Notes) -> Understood {
+    fn write(&mut self, notes: &mut CommandAnalysisBuilder) -> ScanResult {
         let file = self.file_name()?;
         if !matches!(file.as_str(), "/dev/stdout" | "/dev/stderr") {
-            notes.write(&Arg::known(file), Depth::Itself);
+            notes.write(&ShellArg::known(file), AccessDepth::Itself);
         }
         Some(())
     }
@@ -188,7 +188,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// The text of `a`, `i` and `c`: to the first line that does not end with a backslash.
-    fn text(&mut self) -> Understood {
+    fn text(&mut self) -> ScanResult {
         while let Some(c) = self.rest.peek().copied() {
             match c {
                 '\n' => return Some(()),
@@ -207,7 +207,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Goes past a pattern and its delimiter.
-    fn pattern(&mut self, delimiter: char) -> Understood {
+    fn pattern(&mut self, delimiter: char) -> ScanResult {
         loop {
             match self.rest.next()? {
                 c if c == delimiter => return Some(()),
@@ -216,7 +216,7 @@ impl<'a> Scanner<'a> {
                     let escaped = self.rest.next()?;
                     self.goes_past(escaped)?;
                 }
-                '[' if self.brackets == Brackets::HideDelimiter => self.bracket(delimiter),
+                '[' if self.brackets == BracketHandling::HideDelimiter => self.bracket(delimiter),
                 _ => {}
             }
         }
@@ -255,7 +255,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Goes past a replacement and its delimiter.
-    fn until(&mut self, delimiter: char) -> Understood {
+    fn until(&mut self, delimiter: char) -> ScanResult {
         loop {
             match self.rest.next()? {
                 c if c == delimiter => return Some(()),
@@ -269,12 +269,12 @@ impl<'a> Scanner<'a> {
     }
 
     /// A command may go on in the next line, unless this line may all be a label.
-    fn goes_past(&self, passed: char) -> Understood {
+    fn goes_past(&self, passed: char) -> ScanResult {
         (passed != '\n' || !self.after_label).then_some(())
     }
 
     /// Nothing more belongs to the command.
-    fn end(&mut self) -> Understood {
+    fn end(&mut self) -> ScanResult {
         self.skip(|c| c.is_whitespace() && c != '\n');
         match self.rest.peek() {
             None | Some(';' | '\n' | '}' | '#') => Some(()),

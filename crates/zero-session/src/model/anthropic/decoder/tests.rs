@@ -3,11 +3,11 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::model::any_json::any_json;
-use crate::model::tally::{BYTES_MAX, PARTS_MAX};
+use crate::model::arbitrary_json::any_json;
+use crate::model::reply_limiter::{BYTES_MAX, PARTS_MAX};
 
 /// What was said while it came, and what it came to.
-fn read(events: &[Value]) -> (Vec<ModelEvent>, Result<Reply, ModelError>) {
+fn read(events: &[Value]) -> (Vec<ModelEvent>, Result<ModelReply, ModelError>) {
     let mut decoder = MessagesDecoder::default();
     let mut said = Vec::new();
     for event in events {
@@ -22,7 +22,7 @@ fn read(events: &[Value]) -> (Vec<ModelEvent>, Result<Reply, ModelError>) {
 }
 
 #[track_caller]
-fn check(events: &[Value], said: &[ModelEvent], blocks: &[Block], stop: Stop) {
+fn check(events: &[Value], said: &[ModelEvent], blocks: &[MessageBlock], stop: ModelStopReason) {
     let (heard, reply) = read(events);
     assert_eq!(heard, said);
     let reply = reply.unwrap();
@@ -89,8 +89,8 @@ fn tool(id: &str, name: &str) -> ModelEvent {
     ModelEvent::ToolUse { id: id.into(), name: name.into() }
 }
 
-fn call(id: &str, name: &str, input: Value) -> Block {
-    Block::ToolUse {
+fn call(id: &str, name: &str, input: Value) -> MessageBlock {
+    MessageBlock::ToolUse {
         id: id.into(),
         name: name.into(),
         input: ToolInput::from(input),
@@ -114,9 +114,14 @@ fn text_comes_piece_by_piece() {
         end("end_turn"),
         stop_message(),
     ];
-    check(&events, &[text("Hé"), text("llo")], &[Block::text("Héllo")], Stop::End);
+    check(
+        &events,
+        &[text("Hé"), text("llo")],
+        &[MessageBlock::text("Héllo")],
+        ModelStopReason::End,
+    );
     let usage = read(&events).1.unwrap().usage;
-    let expected = Usage {
+    let expected = TokenUsage {
         input_tokens: 1110,
         output_tokens: 42,
         cache_read_tokens: 100,
@@ -153,11 +158,11 @@ fn calls_are_put_together_from_pieces() {
         &events,
         &[text("Let me look."), tool("toolu_1", "Read"), tool("toolu_2", "Glob")],
         &[
-            Block::text("Let me look."),
+            MessageBlock::text("Let me look."),
             call("toolu_1", "Read", json!({"path": "a\nb"})),
             call("toolu_2", "Glob", json!({})),
         ],
-        Stop::ToolUse,
+        ModelStopReason::ToolUse,
     );
 }
 
@@ -165,14 +170,19 @@ fn calls_are_put_together_from_pieces() {
 fn arguments_may_come_whole_with_the_call() {
     let start = start(0, json!({"type": "tool_use", "id": "a", "name": "X", "input": {"b": 1}}));
     let block = call("a", "X", json!({"b": 1}));
-    check(&[begin(), start, end("tool_use")], &[tool("a", "X")], &[block], Stop::ToolUse);
+    check(
+        &[begin(), start, end("tool_use")],
+        &[tool("a", "X")],
+        &[block],
+        ModelStopReason::ToolUse,
+    );
 }
 
 #[test]
 fn bad_arguments_are_kept_and_said() {
     let events = [call_start(0, "a", "X"), json_delta(0, "{\"b\": "), end("tool_use")];
     let reply = read(&events).1.unwrap();
-    let [Block::ToolUse { input: ToolInput::Unreadable { unreadable, .. }, .. }] =
+    let [MessageBlock::ToolUse { input: ToolInput::Unreadable { unreadable, .. }, .. }] =
         &reply.blocks[..]
     else {
         panic!("{reply:?}");
@@ -182,14 +192,15 @@ fn bad_arguments_are_kept_and_said() {
 
 #[test]
 fn a_call_that_was_cut_never_looks_complete() {
-    let cut =
-        |block: &Block| matches!(block, Block::ToolUse { input: ToolInput::Unreadable { .. }, .. });
+    let cut = |block: &MessageBlock| {
+        matches!(block, MessageBlock::ToolUse { input: ToolInput::Unreadable { .. }, .. })
+    };
     let two = |last: &str| {
         [call_start(0, "a", "X"), call_start(1, "b", "X"), json_delta(1, last), end("max_tokens")]
     };
     for last in ["", "{", "{\"a\":"] {
         let reply = read(&two(last)).1.unwrap();
-        assert_eq!(reply.stop, Stop::MaxTokens);
+        assert_eq!(reply.stop, ModelStopReason::MaxTokens);
         assert_eq!(reply.blocks.iter().map(cut).collect::<Vec<_>>(), [false, true], "{last}");
     }
     let reply = read(&two("{\"a\": 1}")).1.unwrap();
@@ -214,7 +225,7 @@ fn thoughts_keep_what_proves_them() {
         stop_message(),
     ];
     let model = "claude-sonnet-4-5-20250929";
-    let thinking = |text: &str, opaque| Block::Thinking { text: text.into(), opaque };
+    let thinking = |text: &str, opaque| MessageBlock::Thinking { text: text.into(), opaque };
     check(
         &events,
         &[
@@ -228,7 +239,7 @@ fn thoughts_keep_what_proves_them() {
             thinking("", json!({"type": "thinking", "signature": "aGlkZGVu", "model": model})),
             thinking("cut", Value::Null),
         ],
-        Stop::End,
+        ModelStopReason::End,
     );
 }
 
@@ -249,7 +260,7 @@ fn what_is_not_known_does_no_harm() {
         stop_message(),
         start(0, json!({"type": "text", "text": "too late"})),
     ];
-    check(&events, &[text("a")], &[Block::text("a")], Stop::End);
+    check(&events, &[text("a")], &[MessageBlock::text("a")], ModelStopReason::End);
 }
 
 #[test]
@@ -259,20 +270,20 @@ fn the_name_of_an_event_counts_where_its_data_says_none() {
     decoder.event("message_delta", &data).unwrap();
     decoder.event("message_stop", "{}").unwrap();
     assert!(decoder.is_done());
-    assert_eq!(decoder.finish().unwrap().stop, Stop::End);
+    assert_eq!(decoder.finish().unwrap().stop, ModelStopReason::End);
 }
 
 #[test]
 fn reasons_to_stop() {
-    let refusal = |words: &str| Stop::Refusal(words.into());
+    let refusal = |words: &str| ModelStopReason::Refusal(words.into());
     for (reason, details, expected) in [
-        ("end_turn", Value::Null, Stop::End),
-        ("stop_sequence", Value::Null, Stop::End),
-        ("pause_turn", Value::Null, Stop::End),
-        ("something_new", Value::Null, Stop::End),
-        ("tool_use", Value::Null, Stop::ToolUse),
-        ("max_tokens", Value::Null, Stop::MaxTokens),
-        ("model_context_window_exceeded", Value::Null, Stop::MaxTokens),
+        ("end_turn", Value::Null, ModelStopReason::End),
+        ("stop_sequence", Value::Null, ModelStopReason::End),
+        ("pause_turn", Value::Null, ModelStopReason::End),
+        ("something_new", Value::Null, ModelStopReason::End),
+        ("tool_use", Value::Null, ModelStopReason::ToolUse),
+        ("max_tokens", Value::Null, ModelStopReason::MaxTokens),
+        ("model_context_window_exceeded", Value::Null, ModelStopReason::MaxTokens),
         ("refusal", Value::Null, refusal("the model declined to answer")),
         ("refusal", json!({"category": "cyber", "explanation": null}), refusal("cyber")),
         ("refusal", json!({"category": "cyber", "explanation": "No.\n"}), refusal("No")),
@@ -283,7 +294,7 @@ fn reasons_to_stop() {
     }
     // A call is to be answered whatever the reason is called.
     let events = [call_start(0, "a", "X"), end("end_turn")];
-    check(&events, &[tool("a", "X")], &[call("a", "X", json!({}))], Stop::ToolUse);
+    check(&events, &[tool("a", "X")], &[call("a", "X", json!({}))], ModelStopReason::ToolUse);
 }
 
 #[test]
@@ -324,7 +335,7 @@ fn an_answer_that_breaks_off_is_none() {
     check_error(&[begin(), text.clone(), stop_block(0)], ModelErrorKind::Network, words);
     // All was said; only the last full stop is missing.
     let events = [begin(), text, end("end_turn")];
-    assert_eq!(read(&events).1.unwrap().blocks, [Block::text("a")]);
+    assert_eq!(read(&events).1.unwrap().blocks, [MessageBlock::text("a")]);
 }
 
 #[test]
@@ -346,7 +357,7 @@ fn a_hundred_parallel_calls_are_one_answer() {
     events.extend([end("tool_use"), stop_message()]);
     let said: Vec<_> = ids.iter().map(|id| tool(id, "Read")).collect();
     let blocks: Vec<_> = ids.iter().map(|id| call(id, "Read", json!({"n": 1}))).collect();
-    check(&events, &said, &blocks, Stop::ToolUse);
+    check(&events, &said, &blocks, ModelStopReason::ToolUse);
 }
 
 #[test]

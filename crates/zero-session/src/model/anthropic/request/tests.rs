@@ -4,11 +4,11 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::message::{ToolInput, shared};
-use crate::model::ToolDefinition;
-use crate::model::anthropic::Anthropic;
-use crate::model::any_json::any_json;
-use crate::model::dialogue::tests::{call, result, user};
-use crate::model::http::whole_body;
+use crate::model::ModelToolDefinition;
+use crate::model::anthropic::AnthropicProtocol;
+use crate::model::arbitrary_json::any_json;
+use crate::model::conversation::tests::{call, result, user};
+use crate::model::http_model::whole_body;
 
 pub(crate) fn info(id: &str) -> ModelInfo {
     ModelInfo {
@@ -24,24 +24,24 @@ pub(crate) fn info(id: &str) -> ModelInfo {
 
 /// The whole body.
 fn body(info: &ModelInfo, request: &ModelRequest) -> Value {
-    whole_body(&Anthropic, info, request)
+    whole_body(&AnthropicProtocol, info, request)
 }
 
-fn ask(messages: Vec<Message>) -> ModelRequest {
+fn ask(messages: Vec<ModelMessage>) -> ModelRequest {
     ModelRequest { messages: shared(messages), ..ModelRequest::default() }
 }
 
-fn tool(name: &str) -> ToolDefinition {
+fn tool(name: &str) -> ModelToolDefinition {
     let input_schema = json!({"type": "object"});
-    ToolDefinition { name: name.into(), description: String::new(), input_schema }
+    ModelToolDefinition { name: name.into(), description: String::new(), input_schema }
 }
 
-fn image() -> Block {
-    Block::Image { mime: "image/png".into(), data: "aW1n".into() }
+fn image() -> MessageBlock {
+    MessageBlock::Image { mime: "image/png".into(), data: "aW1n".into() }
 }
 
-fn thought(text: &str, opaque: Value) -> Block {
-    Block::Thinking { text: text.into(), opaque }
+fn thought(text: &str, opaque: Value) -> MessageBlock {
+    MessageBlock::Thinking { text: text.into(), opaque }
 }
 
 /// Takes the marks for the cache away, which have a test of their own.
@@ -60,7 +60,7 @@ fn without_marks(mut value: Value) -> Value {
 }
 
 #[track_caller]
-fn check_messages(messages: Vec<Message>, expected: Value) {
+fn check_messages(messages: Vec<ModelMessage>, expected: Value) {
     let request = ModelRequest { tools: [tool("X")].into(), ..ask(messages) };
     let body = without_marks(body(&info("claude-sonnet-4-5"), &request));
     assert_eq!(body["messages"], expected);
@@ -70,15 +70,15 @@ fn check_messages(messages: Vec<Message>, expected: Value) {
 fn a_whole_request() {
     let request = ModelRequest {
         system: "Be brief.".into(),
-        messages: shared(vec![Message::user("Hello")]),
-        tools: [ToolDefinition {
+        messages: shared(vec![ModelMessage::user("Hello")]),
+        tools: [ModelToolDefinition {
             name: "Read".into(),
             description: "Reads a file.".into(),
             input_schema: json!({"type": "object", "properties": {"path": {"type": "string"}}}),
         }]
         .into(),
         output_tokens_max: Some(1_000),
-        thinking: Thinking::Off,
+        thinking: ThinkingEffort::Off,
     };
     let mark = json!({"type": "ephemeral"});
     let expected = json!({
@@ -102,7 +102,7 @@ fn a_whole_request() {
 
 #[test]
 fn what_is_empty_is_left_out() {
-    let body = body(&info("claude-sonnet-4-5"), &ask(vec![Message::user("a")]));
+    let body = body(&info("claude-sonnet-4-5"), &ask(vec![ModelMessage::user("a")]));
     let fields: Vec<&String> = body.as_object().unwrap().keys().collect();
     assert_eq!(fields, ["model", "max_tokens", "stream", "messages"]);
     assert_eq!(body["max_tokens"], 8_192);
@@ -112,10 +112,10 @@ fn what_is_empty_is_left_out() {
 fn there_are_at_most_four_marks_for_the_cache() {
     let mut messages = Vec::new();
     for n in 0..10 {
-        messages.push(Message::user(format!("q{n}")));
-        messages.push(Message::assistant(vec![Block::text(format!("a{n}"))]));
+        messages.push(ModelMessage::user(format!("q{n}")));
+        messages.push(ModelMessage::assistant(vec![MessageBlock::text(format!("a{n}"))]));
     }
-    messages.push(Message::user("last"));
+    messages.push(ModelMessage::user("last"));
     let request =
         ModelRequest { system: "s".into(), tools: [tool("A"), tool("B")].into(), ..ask(messages) };
     let body = body(&info("claude-sonnet-4-5"), &request);
@@ -139,10 +139,10 @@ fn pictures_go_where_they_are_taken() {
         ResultContent::Image { mime: "image/svg+xml".into(), data: "c3Zn".into() },
     ];
     let result =
-        Block::ToolResult { id: "t".into(), name: "Look".into(), content, is_error: false };
+        MessageBlock::ToolResult { id: "t".into(), name: "Look".into(), content, is_error: false };
     let messages = vec![
-        user(vec![Block::text("See"), image()]),
-        Message::assistant(vec![call("t", "Look")]),
+        user(vec![MessageBlock::text("See"), image()]),
+        ModelMessage::assistant(vec![call("t", "Look")]),
         user(vec![result]),
     ];
     let picture = |mime: &str, data: &str| {
@@ -172,7 +172,7 @@ fn pictures_go_where_they_are_taken() {
 
 #[test]
 fn tools_and_their_results() {
-    let failed = Block::ToolResult {
+    let failed = MessageBlock::ToolResult {
         id: "b".into(),
         name: "Bash".into(),
         content: vec![ResultContent::Text { text: "exit 1".into() }],
@@ -181,11 +181,11 @@ fn tools_and_their_results() {
     let silent = result("c", "Bash", " ");
     check_messages(
         vec![
-            Message::user("Go"),
-            Message::assistant(vec![
-                Block::text("Now."),
-                Block::text(""),
-                Block::ToolUse {
+            ModelMessage::user("Go"),
+            ModelMessage::assistant(vec![
+                MessageBlock::text("Now."),
+                MessageBlock::text(""),
+                MessageBlock::ToolUse {
                     id: "a".into(),
                     name: "Read".into(),
                     input: ToolInput::from(json!({"z": 1, "a": 2})),
@@ -196,7 +196,7 @@ fn tools_and_their_results() {
                 call("d", "Bash"),
             ]),
             user(vec![silent, failed]),
-            user(vec![Block::text("And?"), result("a", "Read", "text")]),
+            user(vec![MessageBlock::text("And?"), result("a", "Read", "text")]),
         ],
         json!([
             {"role": "user", "content": [{"type": "text", "text": "Go"}]},
@@ -225,10 +225,11 @@ fn tools_and_their_results() {
 #[test]
 fn arguments_that_could_not_be_read_are_an_object() {
     let input = ToolInput::Unreadable { unreadable: "{\"a".into(), why: "EOF".into() };
-    let bad = Block::ToolUse { id: "a".into(), name: "X".into(), input, opaque: Value::Null };
+    let bad =
+        MessageBlock::ToolUse { id: "a".into(), name: "X".into(), input, opaque: Value::Null };
     let messages = vec![
-        Message::user("Go"),
-        Message::assistant(vec![bad]),
+        ModelMessage::user("Go"),
+        ModelMessage::assistant(vec![bad]),
         user(vec![result("a", "X", "not JSON")]),
     ];
     let body = body(&info("claude-sonnet-4-5"), &ask(messages));
@@ -240,8 +241,8 @@ fn ids_fit_the_pattern_and_are_each_used_once() {
     let ids = ["toolu_1", "toolu_1", "fc:1|2", "fc:1|2", "", "toolu_1_again", "ä"];
     let mut messages = Vec::new();
     for id in ids {
-        messages.push(Message::user("q"));
-        messages.push(Message::assistant(vec![call(id, "weird tool.name")]));
+        messages.push(ModelMessage::user("q"));
+        messages.push(ModelMessage::assistant(vec![call(id, "weird tool.name")]));
         messages.push(user(vec![result(id, "weird tool.name", "r")]));
     }
     let body = body(&info("claude-sonnet-4-5"), &ask(messages));
@@ -267,8 +268,8 @@ fn ids_fit_the_pattern_and_are_each_used_once() {
 fn a_hundred_parallel_calls_and_their_results() {
     let ids: Vec<String> = (0..100).map(|n| format!("toolu_{n}")).collect();
     let messages = vec![
-        Message::user("Go"),
-        Message::assistant(ids.iter().map(|id| call(id, "Read")).collect()),
+        ModelMessage::user("Go"),
+        ModelMessage::assistant(ids.iter().map(|id| call(id, "Read")).collect()),
         user(ids.iter().rev().map(|id| result(id, "Read", id)).collect()),
     ];
     let uses: Vec<Value> = ids
@@ -297,8 +298,8 @@ fn thoughts_go_back_unchanged_and_in_order() {
     let model = "claude-sonnet-4-5-20250929";
     check_messages(
         vec![
-            Message::user("Go"),
-            Message::assistant(vec![
+            ModelMessage::user("Go"),
+            ModelMessage::assistant(vec![
                 thought("Hm", json!({"type": "thinking", "signature": "c2ln", "model": model})),
                 thought("", json!({"type": "redacted_thinking", "data": "ZW5j", "model": model})),
                 thought("", json!({"type": "thinking", "signature": "aGlk"})),
@@ -331,8 +332,9 @@ fn thoughts_that_the_model_would_refuse_stay_behind() {
         json!({"type": "thinking", "signature": "s", "model": "claude-opus-4-5"}),
         json!({"type": "thinking", "signature": "s", "model": "claude-sonnet-4-6"}),
     ] {
-        let said = vec![thought("secret", opaque.clone()), Block::text("a")];
-        let messages = vec![Message::user("q"), Message::assistant(said), Message::user("r")];
+        let said = vec![thought("secret", opaque.clone()), MessageBlock::text("a")];
+        let messages =
+            vec![ModelMessage::user("q"), ModelMessage::assistant(said), ModelMessage::user("r")];
         let body = body(&info("claude-sonnet-4-5"), &ask(messages));
         assert_eq!(
             body["messages"][1]["content"],
@@ -344,7 +346,7 @@ fn thoughts_that_the_model_would_refuse_stay_behind() {
 
 #[test]
 fn levels_of_thinking() {
-    use Thinking::*;
+    use ThinkingEffort::*;
     let budget = |tokens: u64| json!({"thinking": {"type": "enabled", "budget_tokens": tokens}});
     let adaptive = || json!({"thinking": {"type": "adaptive", "display": "summarized"}});
     let effort = |effort: &str| {
@@ -373,7 +375,7 @@ fn levels_of_thinking() {
         ("claude-mythos-preview", 64_000, High, effort("high")),
     ] {
         let info = ModelInfo { output_tokens_max: output_max, ..info(id) };
-        let request = ModelRequest { thinking: level, ..ask(vec![Message::user("q")]) };
+        let request = ModelRequest { thinking: level, ..ask(vec![ModelMessage::user("q")]) };
         let body = body(&info, &request);
         let mut found = Map::new();
         for field in ["thinking", "output_config"] {
@@ -390,14 +392,17 @@ fn a_turn_that_began_without_a_thought_ends_without_one() {
     let signed = || thought("t", json!({"type": "thinking", "signature": "s"}));
     for (said, expected) in [
         (vec![call("a", "X")], false),
-        (vec![Block::text("Hm"), signed(), call("a", "X")], false),
+        (vec![MessageBlock::text("Hm"), signed(), call("a", "X")], false),
         (vec![signed(), call("a", "X")], true),
     ] {
-        let messages =
-            vec![Message::user("q"), Message::assistant(said), user(vec![result("a", "X", "r")])];
+        let messages = vec![
+            ModelMessage::user("q"),
+            ModelMessage::assistant(said),
+            user(vec![result("a", "X", "r")]),
+        ];
         let tools = vec![tool("X")];
         let request =
-            ModelRequest { thinking: Thinking::Low, tools: tools.into(), ..ask(messages) };
+            ModelRequest { thinking: ThinkingEffort::Low, tools: tools.into(), ..ask(messages) };
         let body = body(&info("claude-sonnet-4-5"), &request);
         assert_eq!(body.get("thinking").is_some(), expected);
     }
@@ -407,9 +412,14 @@ fn a_turn_that_began_without_a_thought_ends_without_one() {
 fn calls_have_their_tools_declared_even_when_none_may_be_used() {
     let signed = thought("t", json!({"type": "thinking", "signature": "s"}));
     let messages = vec![
-        Message::user("q"),
-        Message::assistant(vec![signed, call("a", "Read"), call("b", "Read"), call("c", "Bash")]),
-        Message::user("Sum it up."),
+        ModelMessage::user("q"),
+        ModelMessage::assistant(vec![
+            signed,
+            call("a", "Read"),
+            call("b", "Read"),
+            call("c", "Bash"),
+        ]),
+        ModelMessage::user("Sum it up."),
     ];
     let body = without_marks(body(&info("claude-sonnet-4-5"), &ask(messages)));
     assert_eq!(
@@ -435,11 +445,11 @@ proptest! {
     ) {
         let blocks = vec![
             thought(&name, opaque.clone()),
-            Block::ToolUse {
+            MessageBlock::ToolUse {
                 id: id.clone(), name: name.clone(), input: ToolInput::from(input), opaque,
             },
         ];
-        let messages = vec![Message::assistant(blocks), user(vec![result(&id, &name, &name)])];
+        let messages = vec![ModelMessage::assistant(blocks), user(vec![result(&id, &name, &name)])];
         let body = body(&info(&model), &ask(messages));
         prop_assert_eq!(body["messages"][0]["role"].as_str(), Some("user"));
     }

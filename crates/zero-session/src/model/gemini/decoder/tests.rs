@@ -3,11 +3,11 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::model::any_json::any_json;
-use crate::model::tally::{BYTES_MAX, PARTS_MAX};
+use crate::model::arbitrary_json::any_json;
+use crate::model::reply_limiter::{BYTES_MAX, PARTS_MAX};
 
 /// What was said while it came, whether it was done then, and what it came to.
-fn read(chunks: &[Value]) -> (Vec<ModelEvent>, bool, Result<Reply, ModelError>) {
+fn read(chunks: &[Value]) -> (Vec<ModelEvent>, bool, Result<ModelReply, ModelError>) {
     let mut decoder = GeminiDecoder::default();
     let mut said = Vec::new();
     for chunk in chunks {
@@ -21,7 +21,7 @@ fn read(chunks: &[Value]) -> (Vec<ModelEvent>, bool, Result<Reply, ModelError>) 
 }
 
 #[track_caller]
-fn check(chunks: &[Value], said: &[ModelEvent], blocks: &[Block], stop: Stop) {
+fn check(chunks: &[Value], said: &[ModelEvent], blocks: &[MessageBlock], stop: ModelStopReason) {
     let (heard, _, reply) = read(chunks);
     assert_eq!(heard, said);
     let reply = reply.unwrap();
@@ -57,12 +57,17 @@ fn tool(id: &str, name: &str) -> ModelEvent {
     ModelEvent::ToolUse { id: id.into(), name: name.into() }
 }
 
-fn call(id: &str, name: &str, input: Value, opaque: Value) -> Block {
-    Block::ToolUse { id: id.into(), name: name.into(), input: ToolInput::from(input), opaque }
+fn call(id: &str, name: &str, input: Value, opaque: Value) -> MessageBlock {
+    MessageBlock::ToolUse {
+        id: id.into(),
+        name: name.into(),
+        input: ToolInput::from(input),
+        opaque,
+    }
 }
 
-fn thought(text: &str, opaque: Value) -> Block {
-    Block::Thinking { text: text.into(), opaque }
+fn thought(text: &str, opaque: Value) -> MessageBlock {
+    MessageBlock::Thinking { text: text.into(), opaque }
 }
 
 #[test]
@@ -73,10 +78,10 @@ fn text_comes_piece_by_piece() {
         last(json!([{"text": "."}]), "STOP"),
     ];
     let said = [text("Hé"), text("l"), text("lo"), text(".")];
-    check(&chunks, &said, &[Block::text("Héllo.")], Stop::End);
+    check(&chunks, &said, &[MessageBlock::text("Héllo.")], ModelStopReason::End);
     let (_, done, reply) = read(&chunks);
     assert!(done);
-    let expected = Usage {
+    let expected = TokenUsage {
         input_tokens: 100,
         output_tokens: 12,
         cache_read_tokens: 60,
@@ -92,7 +97,7 @@ fn counts_may_come_after_the_reason_to_stop() {
     let counts = json!({"usageMetadata": {"promptTokenCount": 3, "toolUsePromptTokenCount": 1}});
     let (_, done, reply) = read(std::slice::from_ref(&stop));
     assert!(!done, "the counts may follow");
-    assert_eq!(reply.unwrap().stop, Stop::End);
+    assert_eq!(reply.unwrap().stop, ModelStopReason::End);
     let (_, done, reply) = read(&[stop, counts]);
     assert!(done);
     assert_eq!(reply.unwrap().usage.input_tokens, 4);
@@ -133,13 +138,13 @@ fn thoughts_and_signatures_stay_on_their_parts() {
     let blocks = [
         thought("Hmm.", signed("dDE=")),
         thought("again", Value::Null),
-        Block::text("So"),
+        MessageBlock::text("So"),
         thought("", of_text),
         call("x1", "Read", json!({"b": 1, "a": 2}), of_call),
         call("call_2", "Read", json!({}), Value::Null),
         call("call_3", "Glob", json!({}), Value::Null),
     ];
-    check(&chunks, &said, &blocks, Stop::ToolUse);
+    check(&chunks, &said, &blocks, ModelStopReason::ToolUse);
 }
 
 #[test]
@@ -153,16 +158,17 @@ fn what_is_not_known_does_no_harm() {
         last(json!([]), "STOP"),
         parts(json!([{"text": "too late"}])),
     ];
-    check(&chunks, &[text("a")], &[Block::text("a")], Stop::End);
+    check(&chunks, &[text("a")], &[MessageBlock::text("a")], ModelStopReason::End);
 }
 
 #[test]
 fn reasons_to_stop() {
-    let stopped =
-        |reason: &str| Stop::Refusal(format!("the provider stopped the answer ({reason})"));
+    let stopped = |reason: &str| {
+        ModelStopReason::Refusal(format!("the provider stopped the answer ({reason})"))
+    };
     for (reason, expected) in [
-        ("STOP", Stop::End),
-        ("MAX_TOKENS", Stop::MaxTokens),
+        ("STOP", ModelStopReason::End),
+        ("MAX_TOKENS", ModelStopReason::MaxTokens),
         ("SAFETY", stopped("SAFETY")),
         ("RECITATION", stopped("RECITATION")),
         ("BLOCKLIST", stopped("BLOCKLIST")),
@@ -174,8 +180,8 @@ fn reasons_to_stop() {
     }
     let mut chunk = last(json!([{"text": "a"}]), "SAFETY");
     chunk["candidates"][0]["finishMessage"] = json!("Harmful.");
-    let stop = Stop::Refusal("the provider stopped the answer (SAFETY): Harmful".into());
-    check(&[chunk], &[text("a")], &[Block::text("a")], stop);
+    let stop = ModelStopReason::Refusal("the provider stopped the answer (SAFETY): Harmful".into());
+    check(&[chunk], &[text("a")], &[MessageBlock::text("a")], stop);
 }
 
 #[test]
@@ -198,7 +204,8 @@ fn reasons_that_are_failures() {
 fn a_prompt_may_be_declined() {
     let chunk = json!({"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"},
         "usageMetadata": {"promptTokenCount": 9}});
-    let stop = Stop::Refusal("the provider declined the prompt (PROHIBITED_CONTENT)".into());
+    let stop =
+        ModelStopReason::Refusal("the provider declined the prompt (PROHIBITED_CONTENT)".into());
     check(std::slice::from_ref(&chunk), &[], &[], stop);
     assert!(read(&[chunk]).1);
 }
@@ -270,7 +277,7 @@ fn a_hundred_parallel_calls_are_one_answer() {
     let blocks: Vec<_> = (0..100)
         .map(|n| call(&format!("call_{}", n + 1), "Read", json!({"n": n}), Value::Null))
         .collect();
-    check(&[last(json!(calls), "STOP")], &said, &blocks, Stop::ToolUse);
+    check(&[last(json!(calls), "STOP")], &said, &blocks, ModelStopReason::ToolUse);
 }
 
 #[test]

@@ -3,11 +3,11 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::message::{Block, Message, ToolInput, shared};
-use crate::model::any_json::any_json;
-use crate::model::dialogue::tests::{call, result, user};
-use crate::model::gemini::Gemini;
-use crate::model::http::whole_body;
+use crate::message::{MessageBlock, ModelMessage, ToolInput, shared};
+use crate::model::arbitrary_json::any_json;
+use crate::model::conversation::tests::{call, result, user};
+use crate::model::gemini::GeminiProtocol;
+use crate::model::http_model::whole_body;
 
 pub(crate) fn info(id: &str) -> ModelInfo {
     ModelInfo {
@@ -23,24 +23,24 @@ pub(crate) fn info(id: &str) -> ModelInfo {
 
 /// The whole body.
 fn body(info: &ModelInfo, request: &ModelRequest) -> Value {
-    whole_body(&Gemini, info, request)
+    whole_body(&GeminiProtocol, info, request)
 }
 
-fn ask(messages: Vec<Message>) -> ModelRequest {
+fn ask(messages: Vec<ModelMessage>) -> ModelRequest {
     ModelRequest { messages: shared(messages), ..ModelRequest::default() }
 }
 
-fn contents(id: &str, messages: Vec<Message>) -> Value {
+fn contents(id: &str, messages: Vec<ModelMessage>) -> Value {
     body(&info(id), &ask(messages))["contents"].take()
 }
 
-fn thought(text: &str, opaque: Value) -> Block {
-    Block::Thinking { text: text.into(), opaque }
+fn thought(text: &str, opaque: Value) -> MessageBlock {
+    MessageBlock::Thinking { text: text.into(), opaque }
 }
 
-fn signed_call(id: &str, name: &str, opaque: Value) -> Block {
+fn signed_call(id: &str, name: &str, opaque: Value) -> MessageBlock {
     let input = ToolInput::from(json!({"z": 1, "a": 2}));
-    Block::ToolUse { id: id.into(), name: name.into(), input, opaque }
+    MessageBlock::ToolUse { id: id.into(), name: name.into(), input, opaque }
 }
 
 #[test]
@@ -53,15 +53,15 @@ fn a_whole_request() {
     });
     let request = ModelRequest {
         system: "Be brief.".into(),
-        messages: shared(vec![Message::user("Hello"), Message::user("there")]),
-        tools: [ToolDefinition {
+        messages: shared(vec![ModelMessage::user("Hello"), ModelMessage::user("there")]),
+        tools: [ModelToolDefinition {
             name: "Read".into(),
             description: "Reads a file.".into(),
             input_schema: schema,
         }]
         .into(),
         output_tokens_max: Some(1_000),
-        thinking: Thinking::Default,
+        thinking: ThinkingEffort::Default,
     };
     let expected = json!({
         "systemInstruction": {"parts": [{"text": "Be brief."}]},
@@ -85,7 +85,7 @@ fn a_whole_request() {
 
 #[test]
 fn what_is_empty_is_left_out() {
-    let body = body(&info("gemini-2.0-flash"), &ask(vec![Message::user("a")]));
+    let body = body(&info("gemini-2.0-flash"), &ask(vec![ModelMessage::user("a")]));
     let expected = json!({
         "contents": [{"role": "user", "parts": [{"text": "a"}]}],
         "generationConfig": {"maxOutputTokens": 65_536},
@@ -95,7 +95,7 @@ fn what_is_empty_is_left_out() {
 
 #[test]
 fn a_round_trip_of_tools() {
-    let failed = Block::ToolResult {
+    let failed = MessageBlock::ToolResult {
         id: "call_2".into(),
         name: "Bash".into(),
         content: vec![ResultContent::Text { text: "exit 1".into() }],
@@ -104,14 +104,14 @@ fn a_round_trip_of_tools() {
     let model = "gemini-3-pro-preview";
     let opaque = json!({"id": "x1", "thoughtSignature": "czE=", "model": model});
     let messages = vec![
-        Message::user("Go"),
-        Message::assistant(vec![
-            Block::text("Now."),
+        ModelMessage::user("Go"),
+        ModelMessage::assistant(vec![
+            MessageBlock::text("Now."),
             signed_call("x1", "Read", opaque),
             call("call_2", "Bash"),
             call("call_3", "Bash"),
         ]),
-        user(vec![failed, result("x1", "Read", "text"), Block::text("And?")]),
+        user(vec![failed, result("x1", "Read", "text"), MessageBlock::text("And?")]),
     ];
     let expected = json!([
         {"role": "user", "parts": [{"text": "Go"}]},
@@ -138,8 +138,8 @@ fn the_newer_models_want_the_first_call_signed() {
     let foreign = json!({"thoughtSignature": "czE=", "model": "gemini-2.5-pro"});
     let messages = || {
         vec![
-            Message::user("Go"),
-            Message::assistant(vec![signed_call("a", "X", foreign.clone()), call("b", "X")]),
+            ModelMessage::user("Go"),
+            ModelMessage::assistant(vec![signed_call("a", "X", foreign.clone()), call("b", "X")]),
         ]
     };
     let signatures = |id: &str| {
@@ -163,12 +163,13 @@ fn thoughts_go_back_when_they_are_signed() {
     let said = vec![
         thought("shown only", Value::Null),
         thought("Hm", json!({"thoughtSignature": "dDE=", "model": model})),
-        Block::text("So"),
+        MessageBlock::text("So"),
         thought("", json!({"thoughtSignature": "dDI=", "part": "text", "model": model})),
         thought("other", json!({"type": "thinking", "signature": "x"})),
         thought("old", json!({"thoughtSignature": "x", "model": "gemini-2.5-pro"})),
     ];
-    let messages = vec![Message::user("q"), Message::assistant(said), Message::user("r")];
+    let messages =
+        vec![ModelMessage::user("q"), ModelMessage::assistant(said), ModelMessage::user("r")];
     let expected = json!([
         {"text": "Hm", "thought": true, "thoughtSignature": "dDE="},
         {"text": "So"},
@@ -184,17 +185,17 @@ fn pictures_go_where_they_are_taken() {
         ResultContent::Image { mime: "image/png".into(), data: "cG5n".into() },
         ResultContent::Image { mime: "image/gif".into(), data: "Z2lm".into() },
     ];
-    let looked = |id: &str| Block::ToolResult {
+    let looked = |id: &str| MessageBlock::ToolResult {
         id: id.into(),
         name: "Look".into(),
         content: content.clone(),
         is_error: false,
     };
-    let image = Block::Image { mime: "image/jpeg".into(), data: "anBn".into() };
+    let image = MessageBlock::Image { mime: "image/jpeg".into(), data: "anBn".into() };
     let messages = vec![
-        user(vec![Block::text("See"), image]),
-        Message::assistant(vec![call("a", "Look"), call("b", "Look")]),
-        user(vec![Block::text("Well?"), looked("a"), looked("b")]),
+        user(vec![MessageBlock::text("See"), image]),
+        ModelMessage::assistant(vec![call("a", "Look"), call("b", "Look")]),
+        user(vec![MessageBlock::text("Well?"), looked("a"), looked("b")]),
     ];
     let inline = |mime: &str, data: &str| json!({"inlineData": {"mimeType": mime, "data": data}});
     let output = "seen:\n(A picture of the type `image/gif`, which cannot be shown.)";
@@ -222,8 +223,9 @@ fn pictures_go_where_they_are_taken() {
 #[test]
 fn arguments_that_could_not_be_read_are_an_object() {
     let input = ToolInput::Unreadable { unreadable: "{\"a".into(), why: "EOF".into() };
-    let bad = Block::ToolUse { id: "a".into(), name: "X".into(), input, opaque: Value::Null };
-    let messages = vec![Message::user("Go"), Message::assistant(vec![bad])];
+    let bad =
+        MessageBlock::ToolUse { id: "a".into(), name: "X".into(), input, opaque: Value::Null };
+    let messages = vec![ModelMessage::user("Go"), ModelMessage::assistant(vec![bad])];
     let args = contents("gemini-2.5-pro", messages)[1]["parts"][0]["functionCall"]["args"].take();
     assert_eq!(args, json!({"unreadable": "{\"a"}));
 }
@@ -232,8 +234,8 @@ fn arguments_that_could_not_be_read_are_an_object() {
 fn a_hundred_parallel_calls_and_their_results() {
     let ids: Vec<String> = (0..100).map(|n| format!("call_{n}")).collect();
     let messages = vec![
-        Message::user("Go"),
-        Message::assistant(ids.iter().map(|id| call(id, "Read")).collect()),
+        ModelMessage::user("Go"),
+        ModelMessage::assistant(ids.iter().map(|id| call(id, "Read")).collect()),
         user(ids.iter().rev().map(|id| result(id, "Read", id)).collect()),
     ];
     let calls = vec![json!({"functionCall": {"name": "Read", "args": {}}}); 100];
@@ -251,7 +253,7 @@ fn a_hundred_parallel_calls_and_their_results() {
 
 #[test]
 fn levels_of_thinking() {
-    use Thinking::*;
+    use ThinkingEffort::*;
     let shown = json!({"includeThoughts": true});
     let budget = |tokens: u64| json!({"includeThoughts": true, "thinkingBudget": tokens});
     let word = |word: &str| json!({"includeThoughts": true, "thinkingLevel": word});
@@ -274,7 +276,7 @@ fn levels_of_thinking() {
         ("gemini-flash-latest", High, shown.clone()),
         ("gemini-flash-latest", Off, json!({"includeThoughts": false})),
     ] {
-        let request = ModelRequest { thinking: level, ..ask(vec![Message::user("q")]) };
+        let request = ModelRequest { thinking: level, ..ask(vec![ModelMessage::user("q")]) };
         let body = body(&info(id), &request);
         assert_eq!(body["generationConfig"]["thinkingConfig"], expected, "{id} {level:?}");
     }
@@ -290,11 +292,11 @@ proptest! {
     ) {
         let blocks = vec![
             thought(&name, opaque.clone()),
-            Block::ToolUse {
+            MessageBlock::ToolUse {
                 id: id.clone(), name: name.clone(), input: ToolInput::from(input), opaque,
             },
         ];
-        let messages = vec![Message::assistant(blocks), user(vec![result(&id, &name, &name)])];
+        let messages = vec![ModelMessage::assistant(blocks), user(vec![result(&id, &name, &name)])];
         let contents = contents("gemini-3-pro", messages);
         prop_assert_eq!(contents[0]["role"].as_str(), Some("user"));
     }

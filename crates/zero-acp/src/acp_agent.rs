@@ -1,0 +1,340 @@
+//! The agent: what a client asks, and who answers it.
+//!
+//! Requests are taken one after another and answered beside that, so that nothing a client waits
+//! for holds up what it says next. What belongs to a session goes to its task, in the order in
+//! which it came.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use agent_client_protocol::v1::schema::{CancelNotification, InitializeRequest, PromptRequest};
+use agent_client_protocol::v1::{ConnectionTo, Responder};
+use agent_client_protocol::{Client, Error};
+use serde::Serialize;
+use serde_json::Value;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+
+use crate::acp_server::{self, AcpServeError, ConnectionHandler};
+use crate::client_calls::{CallTable, ToolMethod};
+use crate::client_features::ClientFeatures;
+use crate::client_handle::ClientHandle;
+use crate::client_tool_methods;
+use crate::config::{AcpConfig, DisconnectPolicy};
+use crate::handshake;
+use crate::line_transport::WriteBacklog;
+use crate::login;
+use crate::prompt_content;
+use crate::rpc_error;
+use crate::session::ActiveSession;
+use crate::session_message::{PromptMessage, SessionMessage};
+use crate::session_methods;
+use crate::session_setup::PreparedSession;
+
+/// How long a session may take to let go of what it has.
+const CLOSE_MAX: Duration = Duration::from_secs(5);
+
+/// Serves one client on a pair of streams, until it goes away.
+pub async fn serve(
+    config: AcpConfig,
+    input: impl AsyncRead + Send + Unpin + 'static,
+    output: impl AsyncWrite + Send + Unpin + 'static,
+) -> Result<(), AcpServeError> {
+    let gauge = WriteBacklog::default();
+    let agent = Arc::new(AcpAgent::new(config, gauge.clone()));
+    acp_server::until_gone("zero", gauge, Arc::clone(&agent), agent.end(), input, output).await
+}
+
+/// The agent.
+pub(crate) struct AcpAgent {
+    pub(crate) config: AcpConfig,
+    gauge: WriteBacklog,
+    to_client: OnceLock<ClientHandle>,
+    /// What the client can do, once it has said so.
+    caps: Mutex<Option<ClientFeatures>>,
+    sessions: Mutex<HashMap<String, Arc<ActiveSession>>>,
+    /// Calls that the client makes itself.
+    pub(crate) own_calls: Arc<CallTable>,
+    /// Held while a session is opened: two of one key get two ids.
+    pub(crate) opening: tokio::sync::Mutex<()>,
+}
+
+impl ConnectionHandler for AcpAgent {
+    fn meets(&self, connection: ConnectionTo<Client>) {
+        self.to_client.get_or_init(|| ClientHandle::new(connection, self.gauge.clone()));
+    }
+
+    fn request(self: &Arc<Self>, method: &str, params: Value, responder: Responder<Value>) {
+        tracing::debug!(method, "the client asks");
+        let has_begun = self.caps.lock().unwrap_or_else(PoisonError::into_inner).is_some();
+        if !has_begun && method != "initialize" {
+            let _ =
+                responder.respond_with_error(rpc_error::bad_request("`initialize` comes first"));
+            return;
+        }
+        let agent = Arc::clone(self);
+        match method {
+            "initialize" => answer(responder, self.initialize(params)),
+            "session/prompt" => self.prompt(params, responder),
+            "authenticate" => beside(responder, login::authenticate(agent, params)),
+            "session/new" => beside(responder, session_methods::new_session(agent, params)),
+            "session/load" => beside(responder, session_methods::load_session(agent, params)),
+            "session/resume" => beside(responder, session_methods::resume_session(agent, params)),
+            "session/list" => beside(responder, session_methods::list_sessions(agent, params)),
+            "session/delete" => beside(responder, session_methods::delete_session(agent, params)),
+            "session/close" => beside(responder, session_methods::close_session(agent, params)),
+            "session/set_mode" => beside(responder, session_methods::set_mode(agent, params)),
+            "session/set_config_option" => {
+                beside(responder, session_methods::set_option(agent, params))
+            }
+            _ => match ToolMethod::of(method) {
+                Some(said) => client_tool_methods::request(&agent, said, params, responder),
+                None => {
+                    let _ = responder.respond_with_error(Error::method_not_found());
+                }
+            },
+        }
+    }
+
+    /// What needs no answer. What is not known is ignored.
+    fn notification(self: &Arc<Self>, method: &str, params: Value) {
+        tracing::debug!(method, "the client says");
+        match method {
+            "session/cancel" => {
+                let said = rpc_error::params::<CancelNotification>(method, params);
+                let active = said.and_then(|said| self.active(&said.session_id.0));
+                let Ok(active) = active else { return };
+                active.stops.stop();
+                // A prompt that comes after this must not be stopped by it.
+                if let Err(letter) = active.mailbox.try_put(SessionMessage::Cancel) {
+                    tokio::spawn(async move { active.mailbox.put(letter).await });
+                }
+            }
+            _ => client_tool_methods::notification(self, method, params),
+        }
+    }
+}
+
+impl AcpAgent {
+    fn new(config: AcpConfig, gauge: WriteBacklog) -> Self {
+        let (to_client, caps, sessions, own_calls, opening) = Default::default();
+        Self { config, gauge, to_client, caps, sessions, own_calls, opening }
+    }
+
+    pub(crate) fn sessions(&self) -> MutexGuard<'_, HashMap<String, Arc<ActiveSession>>> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The client, once it has said something.
+    pub(crate) fn known_client(&self) -> Option<ClientHandle> {
+        self.to_client.get().cloned()
+    }
+
+    /// What the client can do.
+    pub(crate) fn caps(&self) -> ClientFeatures {
+        self.caps.lock().unwrap_or_else(PoisonError::into_inner).clone().unwrap_or_default()
+    }
+
+    /// A session that is open on this connection.
+    pub(crate) fn active(&self, id: &str) -> Result<Arc<ActiveSession>, Error> {
+        self.sessions().get(id).cloned().ok_or_else(|| rpc_error::no_session(id))
+    }
+
+    /// Said twice, the last word counts.
+    fn initialize(&self, params: Value) -> Result<MethodResponse, Error> {
+        let said: InitializeRequest = rpc_error::params("initialize", params)?;
+        let caps = ClientFeatures::of(&said.client_capabilities);
+        let ways = login::ways(self.config.login.as_ref(), &caps);
+        *self.caps.lock().unwrap_or_else(PoisonError::into_inner) = Some(caps);
+        MethodResponse::new(handshake::greeting().auth_methods(ways))
+    }
+
+    fn prompt(&self, params: Value, responder: Responder<Value>) {
+        match self.prompted(params) {
+            Err(error) => drop(responder.respond_with_error(error)),
+            Ok((active, run, said, thinking)) => {
+                let prompted = PromptMessage { run, said, thinking, responder };
+                let letter = SessionMessage::Prompt(Box::new(prompted));
+                if let Err(SessionMessage::Prompt(prompted)) = active.mailbox.try_put(letter) {
+                    let error =
+                        rpc_error::bad_request("this session has too much to do; try again later");
+                    let _ = prompted.responder.respond_with_error(error);
+                }
+            }
+        }
+    }
+
+    fn prompted(
+        &self,
+        params: Value,
+    ) -> Result<(Arc<ActiveSession>, String, prompt_content::PromptContent, Option<String>), Error>
+    {
+        let asked: PromptRequest = rpc_error::params("session/prompt", params)?;
+        let active = self.active(&asked.session_id.0)?;
+        let said = prompt_content::translate(&asked.prompt, active.says_folder.as_deref())
+            .map_err(|error| rpc_error::invalid(error.to_string()))?;
+        let meta = |name: &str| asked.meta.as_ref()?.get(name)?.as_str().map(str::to_owned);
+        let thinking = meta("thinking").or_else(|| meta("thinkingLevel"));
+        let run = format!("run_{:032x}", fastrand::u128(..));
+        Ok((active, run, said, thinking))
+    }
+
+    /// Lets go of every session. What a gateway elsewhere works on may go on.
+    async fn end(&self) {
+        let open: Vec<Arc<ActiveSession>> =
+            self.sessions().drain().map(|(_, active)| active).collect();
+        let on_eof = self.config.habits().on_eof;
+        let closing = open.iter().map(|active| close(active, on_eof));
+        futures_util::future::join_all(closing).await;
+        self.config.link.close().await;
+    }
+}
+
+/// Lets go of a session; waits for that, but not for ever.
+pub(crate) async fn close(active: &ActiveSession, runs: DisconnectPolicy) {
+    let (done, closed) = oneshot::channel();
+    let told = async {
+        active.mailbox.put(SessionMessage::Close { done, runs }).await;
+        let _ = closed.await;
+    };
+    if timeout(CLOSE_MAX, told).await.is_err() {
+        tracing::warn!(session = %active.id, "a session did not let go in time");
+    }
+}
+
+/// What a method gives, and what begins once the client has it.
+pub(crate) struct MethodResponse {
+    value: Value,
+    opened: Option<PreparedSession>,
+}
+
+impl MethodResponse {
+    pub(crate) fn new(response: impl Serialize) -> Result<Self, Error> {
+        let value = serde_json::to_value(response);
+        let value = value
+            .map_err(|_| rpc_error::failed("internal", "zero made a mistake of its own", false))?;
+        Ok(Self { value, opened: None })
+    }
+
+    pub(crate) fn then(mut self, opened: PreparedSession) -> Self {
+        self.opened = Some(opened);
+        self
+    }
+}
+
+fn answer(responder: Responder<Value>, done: Result<MethodResponse, Error>) {
+    // A client that is gone needs no answer.
+    let _ = match done {
+        Err(error) => responder.respond_with_error(error),
+        Ok(MethodResponse { value, opened }) => {
+            let told = responder.respond(value);
+            if let Some(opened) = opened {
+                opened.begin();
+            }
+            told
+        }
+    };
+}
+
+/// Answers when there is an answer, without holding up what comes next.
+fn beside(
+    responder: Responder<Value>,
+    work: impl Future<Output = Result<MethodResponse, Error>> + Send + 'static,
+) {
+    tokio::spawn(async move { answer(responder, work.await) });
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::{Path, PathBuf};
+
+    use serde_json::json;
+    use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, duplex};
+    use zero_client::{GatewayConnection, GatewayDialer, GatewayLink, GatewayLinkError};
+    use zero_runtime::tool::BoxFuture;
+    use zero_session::tool_backend::ToolBackendError;
+
+    use super::*;
+    use crate::tool_host_factory::{
+        SessionToolHost, ToolHostFactory, ToolHostOpenError, ToolHostRequest,
+    };
+
+    /// Panics where sessions are opened.
+    struct PanickingOpener;
+
+    impl ToolHostFactory for PanickingOpener {
+        fn check<'a>(
+            &'a self,
+            _cwd: &'a Path,
+            _additional: &'a [PathBuf],
+        ) -> BoxFuture<'a, Result<(), ToolBackendError>> {
+            Box::pin(async { panic!("a bug") })
+        }
+
+        fn make_ready<'a>(
+            &'a self,
+            _cwd: &'a Path,
+            _additional: &'a [PathBuf],
+        ) -> BoxFuture<'a, Box<dyn std::any::Any + Send>> {
+            Box::pin(async { panic!("a bug") })
+        }
+
+        fn leads_to<'a>(&'a self, _folder: &'a Path) -> BoxFuture<'a, Option<PathBuf>> {
+            Box::pin(async { None })
+        }
+
+        fn open(
+            &self,
+            _order: ToolHostRequest,
+        ) -> BoxFuture<'_, Result<SessionToolHost, ToolHostOpenError>> {
+            Box::pin(async { panic!("a bug") })
+        }
+    }
+
+    impl GatewayDialer for PanickingOpener {
+        fn dial(&self) -> BoxFuture<'_, Result<GatewayConnection, GatewayLinkError>> {
+            Box::pin(async { panic!("a bug") })
+        }
+
+        fn whereabouts(&self) -> String {
+            "nowhere".to_owned()
+        }
+    }
+
+    #[tokio::test]
+    async fn a_panic_is_an_error_of_the_request_and_nothing_else_is_said() {
+        let config = AcpConfig {
+            link: GatewayLink::new(Arc::new(PanickingOpener)),
+            bench: Arc::new(PanickingOpener),
+            defaults: crate::config::SessionOpenDefaults::default(),
+            home: None,
+            login: None,
+            habits: Arc::default(),
+        };
+        let (mut to_agent, input) = duplex(64 * 1024);
+        let (output, from_agent) = duplex(64 * 1024);
+        let serving = tokio::spawn(serve(config, input, output));
+        let mut lines = BufReader::new(from_agent).lines();
+        let new = json!({"cwd": "/a", "mcpServers": []});
+        for (id, method, params, code) in [
+            (1, "initialize", json!({"protocolVersion": 1}), None),
+            (2, "session/new", new.clone(), Some(-32603)),
+            (3, "session/list", json!({}), Some(-32603)),
+            (4, "session/nothing", json!({}), Some(-32601)),
+            (5, "session/new", new, Some(-32603)),
+        ] {
+            let asked = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
+            to_agent.write_all(format!("{asked}\n").as_bytes()).await.unwrap();
+            let line = lines.next_line().await.unwrap().expect(method);
+            let answer: Value = serde_json::from_str(&line).expect(&line);
+            assert_eq!(answer["id"], id, "{answer}");
+            assert_eq!(answer["error"]["code"].as_i64(), code, "{answer}");
+        }
+        drop(to_agent);
+        serving.await.unwrap().unwrap();
+        assert_eq!(lines.next_line().await.unwrap(), None);
+    }
+}

@@ -1,0 +1,48 @@
+//! How the tools here reach the person: by letters to the session's task.
+
+use tokio::sync::oneshot;
+use zero_runtime::tool::BoxFuture;
+use zero_runtime::{ApprovalAnswer, ApprovalQuestion, Elicitation, ElicitationAnswer, Elicitor};
+use zero_session::approvals::request_of;
+use zero_session::store::GrantRecord;
+use zero_session::tool_backend::CallApprover;
+
+use crate::client_questions::{ANSWER_MAX, ElicitationMessage};
+use crate::session_message::{ApprovalMessage, SessionMessage, SessionSender};
+
+/// Asks the person of a session through its client.
+pub(crate) struct ClientApprover {
+    pub(crate) mailbox: SessionSender,
+}
+
+impl CallApprover for ClientApprover {
+    fn ask<'a>(
+        &'a self,
+        call: &'a str,
+        question: &'a ApprovalQuestion,
+    ) -> BoxFuture<'a, ApprovalAnswer> {
+        Box::pin(async move {
+            let (reply, answer) = oneshot::channel();
+            let request = request_of(call, question, ANSWER_MAX);
+            self.mailbox
+                .put(SessionMessage::Ask(Box::new(ApprovalMessage { request, reply })))
+                .await;
+            answer.await.unwrap_or(ApprovalAnswer::RejectOnce)
+        })
+    }
+
+    fn stands(&self, _standing: Vec<GrantRecord>) {
+        // What is settled here lasts as long as the session is open.
+    }
+}
+
+impl Elicitor for ClientApprover {
+    fn elicit<'a>(&'a self, elicitation: &'a Elicitation) -> BoxFuture<'a, ElicitationAnswer> {
+        Box::pin(async move {
+            let (reply, answer) = oneshot::channel();
+            let elicited = ElicitationMessage { elicitation: elicitation.clone(), reply };
+            self.mailbox.put(SessionMessage::Elicit(Box::new(elicited))).await;
+            answer.await.unwrap_or(ElicitationAnswer::Cancel)
+        })
+    }
+}

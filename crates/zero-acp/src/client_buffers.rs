@@ -1,0 +1,241 @@
+//! The editor's buffers, read and written through the client.
+//!
+//! Only files of the session's folders are asked for: elsewhere a client has nothing, or should not.
+//! Tools name files by where they really are; a client is asked by the name it gave the folder itself,
+//! which may be a link, or it would not know its own buffers. Such a link is looked at before and
+//! after: one that leads elsewhere by now would lead the client there, too. Whatever goes wrong, the
+//! file on disk is used instead; but a client that refuses to write is not gone round.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use agent_client_protocol::v1::schema::{ReadTextFileRequest, SessionId, WriteTextFileRequest};
+use agent_client_protocol::{Error, ErrorCode};
+use serde_json::Value;
+use zero_runtime::tool::BoxFuture;
+use zero_runtime::{Editor, EditorWriteOutcome};
+
+use crate::client_features::ClientFeatures;
+use crate::client_handle::ClientHandle;
+use crate::text_sanitizer::one_line;
+use crate::tool_host_factory::ToolHostFactory;
+
+/// How long an editor may take.
+const ANSWER_MAX: Duration = Duration::from_secs(10);
+/// How much is told of why it refuses.
+const WHY_CHARS_MAX: usize = 300;
+
+/// The buffers of a client.
+pub(crate) struct ClientBuffers {
+    session: SessionId,
+    to_client: ClientHandle,
+    caps: ClientFeatures,
+    bench: Arc<dyn ToolHostFactory>,
+    folders: Vec<SessionFolder>,
+}
+
+/// A folder of the session.
+#[derive(Debug)]
+struct SessionFolder {
+    /// As the client names it.
+    named: PathBuf,
+    /// As tools name it.
+    real: PathBuf,
+}
+
+impl ClientBuffers {
+    /// The buffers of a client that shares them.
+    pub(crate) async fn of(
+        session: SessionId,
+        to_client: ClientHandle,
+        caps: ClientFeatures,
+        bench: Arc<dyn ToolHostFactory>,
+        folders: Vec<PathBuf>,
+    ) -> Option<Self> {
+        if !caps.reads_files && !caps.writes_files {
+            return None;
+        }
+        let mut known = Vec::new();
+        for named in folders {
+            let real = bench.leads_to(&named).await;
+            known.extend(real.map(|real| SessionFolder { named, real }));
+        }
+        Some(Self { session, to_client, caps, bench, folders: known })
+    }
+
+    /// What the client calls a file, and the folder it is in; `None` where it is not asked about it.
+    async fn named(&self, path: &Path) -> Option<(&SessionFolder, PathBuf)> {
+        let (folder, named) = named(&self.folders, path)?;
+        self.leads_there(folder).await.then_some((folder, named))
+    }
+
+    /// Whether a folder is still where it was. One without links on the way is looked at by whoever
+    /// asks.
+    async fn leads_there(&self, folder: &SessionFolder) -> bool {
+        folder.named == folder.real
+            || self.bench.leads_to(&folder.named).await.is_some_and(|real| real == folder.real)
+    }
+}
+
+/// The folder that a file is in, the innermost of them, and what the client calls the file.
+fn named<'a>(folders: &'a [SessionFolder], path: &Path) -> Option<(&'a SessionFolder, PathBuf)> {
+    let of = folders.iter().filter(|folder| path.starts_with(&folder.real));
+    // Of two names for one folder, the first is that of the project.
+    let folder = of.rev().max_by_key(|folder| folder.real.components().count())?;
+    let inner = path.strip_prefix(&folder.real).ok()?;
+    Some((folder, folder.named.join(inner)))
+}
+
+impl Editor for ClientBuffers {
+    fn read<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, Option<String>> {
+        Box::pin(async move {
+            if !self.caps.reads_files {
+                return None;
+            }
+            let (folder, named) = self.named(path).await?;
+            let request = ReadTextFileRequest::new(self.session.clone(), named);
+            let read = self.to_client.ask(request, ANSWER_MAX).await;
+            let read = read.inspect_err(|error| {
+                tracing::debug!(code = error.code.value(), "the client has no such buffer")
+            });
+            let text = read.ok()?.content;
+            self.leads_there(folder).await.then_some(text)
+        })
+    }
+
+    fn write<'a>(&'a self, path: &'a Path, text: &'a str) -> BoxFuture<'a, EditorWriteOutcome> {
+        Box::pin(async move {
+            if !self.caps.writes_files {
+                return EditorWriteOutcome::NotTaken;
+            }
+            let Some((folder, named)) = self.named(path).await else {
+                return EditorWriteOutcome::NotTaken;
+            };
+            let request =
+                WriteTextFileRequest::new(self.session.clone(), named.clone(), text.to_owned());
+            match self.to_client.ask(request, ANSWER_MAX).await {
+                Ok(_) if self.leads_there(folder).await => EditorWriteOutcome::Taken,
+                Ok(_) => EditorWriteOutcome::NotTaken,
+                Err(error) => {
+                    tracing::debug!(code = error.code.value(), "the client did not write");
+                    refusal(&error, &named)
+                        .map_or(EditorWriteOutcome::NotTaken, EditorWriteOutcome::Refused)
+                }
+            }
+        })
+    }
+}
+
+/// Why a client will not write, if that is what its error says, and not that it cannot. The protocol
+/// has no code for it: clients answer with an internal error and say it in words, in the message or
+/// beside it. What the file is called says nothing of that.
+fn refusal(error: &Error, path: &Path) -> Option<String> {
+    const NO: [&str; 13] = [
+        "denied",
+        "refused",
+        "rejected",
+        "declined",
+        "forbidden",
+        "disallowed",
+        "not allowed",
+        "not permitted",
+        "not authorized",
+        "unauthorized",
+        "cancel",
+        "by user",
+        "by the user",
+    ];
+    if [ErrorCode::METHOD_NOT_FOUND, ErrorCode::RESOURCE_NOT_FOUND].contains(&error.code) {
+        return None;
+    }
+    let beside = match &error.data {
+        Some(Value::String(words)) => Some(words.as_str()),
+        Some(data) => {
+            ["details", "message", "reason"].iter().find_map(|name| data.get(name)?.as_str())
+        }
+        None => None,
+    };
+    let path = path.to_string_lossy().to_lowercase();
+    let file = path.rsplit('/').next().unwrap_or_default();
+    let says_no = |words: &str| {
+        let mut words = words.to_lowercase();
+        for name in [path.as_str(), file].into_iter().filter(|name| !name.is_empty()) {
+            // Something stays between, so that what stood around it makes no other words.
+            words = words.replace(name, "/");
+        }
+        NO.iter().any(|no| words.contains(no))
+    };
+    let words = beside.into_iter().chain([error.message.as_str()]).find(|words| says_no(words))?;
+    Some(one_line(words, WHY_CHARS_MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(path: &str, expected: Option<&str>) {
+        let folder =
+            |(named, real): (&str, &str)| SessionFolder { named: named.into(), real: real.into() };
+        let folders =
+            [("/link", "/real"), ("/plain", "/plain"), ("/inner", "/real/sub"), ("/too", "/real")];
+        let folders = folders.map(folder);
+        let found = named(&folders, Path::new(path)).map(|(_, named)| named);
+        assert_eq!(found, expected.map(PathBuf::from), "{path}");
+    }
+
+    #[track_caller]
+    fn check_refusal(code: i32, message: &str, data: Value, expected: Option<&str>) {
+        let error = Error::new(code, message).data(data);
+        let path = Path::new("/work/Rejected/access-denied.md");
+        assert_eq!(refusal(&error, path).as_deref(), expected, "{error:?}");
+    }
+
+    #[test]
+    fn a_client_that_will_not_is_told_from_one_that_cannot() {
+        let internal = "Internal error";
+        let denied = "Permission denied for fs/write_text_file";
+        check_refusal(-32603, internal, json!({"details": denied}), Some(denied));
+        check_refusal(-32603, internal, json!(denied), Some(denied));
+        check_refusal(
+            -32000,
+            "Write was rejected by user",
+            json!({}),
+            Some("Write was rejected by user"),
+        );
+        check_refusal(-32603, "Not allowed\nhere", json!({"path": "/a"}), Some("Not allowed here"));
+        check_refusal(7, "Cancelled by the user", json!(null), Some("Cancelled by the user"));
+        check_refusal(-32603, "Write canceled", json!(null), Some("Write canceled"));
+        check_refusal(-32603, internal, json!("Not authorized"), Some("Not authorized"));
+        check_refusal(-32603, "Unauthorized", json!(null), Some("Unauthorized"));
+        let named = "Writing /work/Rejected/access-denied.md was denied";
+        check_refusal(-32603, internal, json!({"details": named}), Some(named));
+        for cannot in [
+            internal,
+            "EISDIR: /work/Rejected/access-denied.md",
+            "no buffer for access-denied.md",
+            "Path is outside allowed cwd subtree: /a",
+            "no such worktree",
+            "ENOSPC: no space left on device",
+        ] {
+            check_refusal(-32603, internal, json!({"details": cannot}), None);
+            check_refusal(-32603, cannot, json!(null), None);
+        }
+        check_refusal(-32601, "fs/write_text_file is not allowed", json!(null), None);
+        check_refusal(-32002, "denied", json!(null), None);
+    }
+
+    #[test]
+    fn a_file_is_called_as_the_client_calls_it() {
+        check("/real/a.txt", Some("/link/a.txt"));
+        check("/real/deep/a.txt", Some("/link/deep/a.txt"));
+        check("/plain/a.txt", Some("/plain/a.txt"));
+        check("/real/sub/a.txt", Some("/inner/a.txt"));
+        check("/realer/a.txt", None);
+        check("/link/a.txt", None);
+        check("/etc/passwd", None);
+    }
+}

@@ -1,0 +1,322 @@
+//! Calls that a client makes itself: `tools/list` and `tools/use`, as requests and as notifications.
+//!
+//! They take the way that calls of an agent take, through the same hands: what has to be asked is
+//! asked, what is denied is denied. Two spellings mean the same; `_zero/tools/use` is an extension of
+//! the Agent Client Protocol, `tools/use` is what others call it.
+
+mod call_progress;
+mod call_table;
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use agent_client_protocol::{Error, UntypedMessage};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::sync::oneshot;
+use zero_core::event::ToolCallStatus;
+use zero_runtime::DialectName;
+use zero_session::tool_backend::{BackendCall, BackendResult, CatalogEntry, ToolBackend};
+
+use self::call_progress::{ClientCallObserver, told_content};
+pub(crate) use self::call_table::{CallGuard, CallTable};
+use crate::client_handle::ClientHandle;
+use crate::rpc_error;
+use crate::session_message::{SessionMessage, SessionSender};
+
+/// What the names of extensions begin with.
+const OWN: &str = "_zero/";
+/// How long a client may take to say that it has a result.
+const TAKE_MAX: Duration = Duration::from_secs(30);
+/// Longest name of a call.
+const ID_BYTES_MAX: usize = 256;
+
+/// What a client can say about tools.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ToolMethod {
+    /// Which are there.
+    List,
+    /// Use one.
+    Use,
+    /// It has the result of a tool, which nobody asked it for.
+    Result,
+    /// Stop a call.
+    Cancel,
+}
+
+/// How it is spelled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MethodPrefix {
+    /// `_zero/tools/…`
+    Own,
+    /// `tools/…`
+    Plain,
+}
+
+impl MethodPrefix {
+    /// The dialect that tools are named in, unless the client names another.
+    pub(crate) fn usual_dialect(self) -> DialectName {
+        match self {
+            Self::Own => DialectName::Canonical,
+            Self::Plain => DialectName::Acp,
+        }
+    }
+
+    fn progress(self) -> &'static str {
+        match self {
+            Self::Own => "_zero/tools/progress",
+            Self::Plain => "tools/progress",
+        }
+    }
+}
+
+impl ToolMethod {
+    /// The method of that name.
+    pub(crate) fn of(name: &str) -> Option<(Self, MethodPrefix)> {
+        let (name, spelling) = match name.strip_prefix(OWN) {
+            Some(name) => (name, MethodPrefix::Own),
+            None => (name, MethodPrefix::Plain),
+        };
+        let method = match name {
+            "tools/list" => Self::List,
+            "tools/use" => Self::Use,
+            "tools/result" => Self::Result,
+            "tools/cancel" => Self::Cancel,
+            _ => return None,
+        };
+        Some((method, spelling))
+    }
+}
+
+/// Which tools are asked for.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ToolListParams {
+    #[serde(default)]
+    pub(crate) session_id: Option<String>,
+    #[serde(default)]
+    dialect: Option<String>,
+}
+
+impl ToolListParams {
+    pub(crate) fn of(params: Value) -> Result<Self, Error> {
+        rpc_error::params("tools/list", params)
+    }
+
+    pub(crate) fn dialect(&self, usual: DialectName) -> Result<DialectName, Error> {
+        dialect(self.dialect.as_deref(), usual)
+    }
+}
+
+/// The call that is wanted.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ToolUseParams {
+    pub(crate) session_id: String,
+    pub(crate) tool_call_id: String,
+    tool_name: String,
+    #[serde(default)]
+    input: Value,
+    #[serde(default)]
+    dialect: Option<String>,
+}
+
+impl ToolUseParams {
+    pub(crate) fn of(params: Value) -> Result<Self, Error> {
+        let mut wanted: Self = rpc_error::params("tools/use", params)?;
+        if wanted.tool_call_id.is_empty() || wanted.tool_call_id.len() > ID_BYTES_MAX {
+            let message = format!("`toolCallId` has to have between 1 and {ID_BYTES_MAX} bytes");
+            return Err(rpc_error::invalid(message));
+        }
+        match &wanted.input {
+            Value::Object(_) => {}
+            Value::Null => wanted.input = json!({}),
+            _ => return Err(rpc_error::invalid("`input` has to be an object")),
+        }
+        Ok(wanted)
+    }
+}
+
+/// The call that is meant.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ToolCancelParams {
+    pub(crate) session_id: String,
+    pub(crate) tool_call_id: String,
+}
+
+/// What a call goes to.
+#[derive(Clone)]
+pub(crate) struct CallTarget {
+    pub(crate) hands: Arc<dyn ToolBackend>,
+    /// Where it is shown besides, if it is.
+    pub(crate) shown: Option<SessionSender>,
+    /// The dialect that tools are named in, unless the client names another.
+    pub(crate) dialect: DialectName,
+}
+
+/// The tools there are.
+pub(crate) async fn list(place: &CallTarget, dialect: DialectName) -> Result<Value, Error> {
+    let bench = place.hands.bench(dialect).await.map_err(|error| rpc_error::of_hands(&error))?;
+    let tools: Vec<Value> = bench.tools.iter().map(told_tool).collect();
+    Ok(json!({ "tools": tools }))
+}
+
+fn told_tool(tool: &CatalogEntry) -> Value {
+    json!({
+        "name": tool.name, "description": tool.description, "inputSchema": tool.input_schema,
+        "kind": tool.kind,
+    })
+}
+
+/// The calls that clients made and that are not over. Clones are the same.
+#[derive(Clone)]
+pub(crate) struct ClientCalls {
+    to_client: ClientHandle,
+    book: Arc<CallTable>,
+}
+
+impl ClientCalls {
+    pub(crate) fn new(to_client: ClientHandle, book: Arc<CallTable>) -> Self {
+        Self { to_client, book }
+    }
+
+    /// Notes a call. From now on it can be stopped, though nothing was done for it yet.
+    pub(crate) fn begin(&self, wanted: &ToolUseParams) -> Result<CallGuard, Error> {
+        self.book.begin(&wanted.session_id, &wanted.tool_call_id)
+    }
+
+    /// Makes a call, and gives its result as the client is told it. `unasked` ends when the client
+    /// takes back that it asked.
+    pub(crate) async fn make(
+        &self,
+        begun: CallGuard,
+        place: impl Future<Output = Result<CallTarget, Error>>,
+        spelling: MethodPrefix,
+        wanted: ToolUseParams,
+        unasked: impl Future<Output = ()> + Send,
+    ) -> Result<Value, Error> {
+        let named = wanted.dialect.clone();
+        let ToolUseParams { session_id, tool_call_id, tool_name, input, .. } = wanted;
+        let place = place.await?;
+        let dialect = dialect(named.as_deref(), place.dialect)?;
+        if let Some(shown) = &place.shown {
+            let (call, tool, input) = (tool_call_id.clone(), tool_name.clone(), input.clone());
+            shown.put(SessionMessage::OwnCall { call, tool, input }).await;
+        }
+        let call = BackendCall { id: tool_call_id.clone(), tool: tool_name, input, dialect };
+        let (watch, mut heard) = ClientCallObserver::new();
+        let mut calling = match begun.cancel.is_cancelled() {
+            false => place.hands.call(call, begun.cancel.clone(), Arc::new(watch)),
+            true => Box::pin(async {
+                BackendResult::words(ToolCallStatus::Cancelled, "stopped before it was begun")
+            }),
+        };
+        let mut unasked = std::pin::pin!(unasked);
+        let mut is_unasked = false;
+        let end = loop {
+            tokio::select! {
+                end = &mut calling => break end,
+                () = &mut unasked, if !is_unasked => {
+                    is_unasked = true;
+                    begun.cancel.cancel();
+                }
+                Some(word) = heard.recv() => {
+                    let told = word.told(&session_id, &tool_call_id);
+                    if let Ok(told) = UntypedMessage::new(spelling.progress(), told) {
+                        self.to_client.progress(told).await;
+                    }
+                }
+            }
+        };
+        let end = Arc::new(end);
+        if let Some(shown) = &place.shown {
+            let (told, is_told) = oneshot::channel();
+            let end = Arc::clone(&end);
+            shown.put(SessionMessage::OwnEnded { call: tool_call_id.clone(), end, told }).await;
+            // The result comes after what is shown of it.
+            let _ = is_told.await;
+        }
+        if is_unasked && end.status == ToolCallStatus::Cancelled {
+            return Err(Error::request_cancelled());
+        }
+        let is_error = end.status != ToolCallStatus::Completed;
+        let content = told_content(&end);
+        Ok(json!({
+            "sessionId": session_id, "toolCallId": tool_call_id, "content": content,
+            "isError": is_error,
+        }))
+    }
+
+    /// Says what became of a call that nobody waits for, by a request of our own. A client need not know
+    /// that request, nor answer it.
+    pub(crate) async fn tell(
+        &self,
+        (session, call): (String, String),
+        spelling: MethodPrefix,
+        made: Result<Value, Error>,
+    ) {
+        let result = made.unwrap_or_else(|error| {
+            let content = json!([{"type": "text", "text": error.message, "isError": true}]);
+            json!({"sessionId": session, "toolCallId": call, "content": content, "isError": true})
+        });
+        let Ok(_permit) = Arc::clone(&self.book.results).try_acquire_owned() else {
+            tracing::warn!(call, "the client takes no results; this one is not sent");
+            return;
+        };
+        let method = match spelling {
+            MethodPrefix::Own => "_zero/tools/result",
+            MethodPrefix::Plain => "tools/result",
+        };
+        if let Ok(result) = UntypedMessage::new(method, result)
+            && let Err(error) = self.to_client.ask(result, TAKE_MAX).await
+        {
+            tracing::debug!(code = error.code.value(), call, "a result was not acknowledged");
+        }
+    }
+}
+
+fn dialect(named: Option<&str>, usual: DialectName) -> Result<DialectName, Error> {
+    match named {
+        None => Ok(usual),
+        Some(named) => named.parse().map_err(|_| {
+            rpc_error::invalid("`dialect` has to be one of canonical, acp, qwen and opencode")
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_spellings_mean_the_same() {
+        for (name, expected) in [
+            ("_zero/tools/list", Some((ToolMethod::List, MethodPrefix::Own))),
+            ("tools/list", Some((ToolMethod::List, MethodPrefix::Plain))),
+            ("tools/use", Some((ToolMethod::Use, MethodPrefix::Plain))),
+            ("_zero/tools/result", Some((ToolMethod::Result, MethodPrefix::Own))),
+            ("tools/cancel", Some((ToolMethod::Cancel, MethodPrefix::Plain))),
+            ("_zero/tools", None),
+            ("_zero/_zero/tools/use", None),
+            ("session/new", None),
+        ] {
+            assert_eq!(ToolMethod::of(name), expected, "{name}");
+        }
+    }
+
+    #[track_caller]
+    fn check(params: Value, expected: &str) {
+        assert_eq!(ToolUseParams::of(params).unwrap_err().message, expected);
+    }
+
+    #[test]
+    fn a_call_that_makes_no_sense_is_refused() {
+        let call = |input: Value, id: &str| json!({"sessionId": "s", "toolCallId": id, "toolName": "t", "input": input});
+        assert_eq!(ToolUseParams::of(call(Value::Null, "1")).unwrap().input, json!({}));
+        check(call(json!([]), "1"), "`input` has to be an object");
+        check(call(json!({}), ""), "`toolCallId` has to have between 1 and 256 bytes");
+        check(json!({}), "the parameters of `tools/use` do not fit: missing field `sessionId`");
+    }
+}

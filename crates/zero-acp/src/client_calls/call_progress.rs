@@ -1,0 +1,117 @@
+//! What a client is told of a call of its own: how it is coming along, and its result.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use zero_core::ToolKind;
+use zero_core::event::{CallDisplay, FilePosition, ResultContent, ToolCallStatus};
+use zero_session::tool_backend::{BackendResult, CallObserver};
+
+use crate::output_buffer::OutputBuffer;
+
+/// Words about a call that wait to be told.
+const WORDS_MAX: usize = 16;
+
+/// The result in the client's form.
+pub(super) fn told_content(end: &BackendResult) -> Vec<Value> {
+    let is_error = end.status != ToolCallStatus::Completed;
+    let mut told: Vec<Value> = end
+        .content
+        .iter()
+        .map(|piece| match piece {
+            ResultContent::Text { text } if is_error => {
+                json!({"type": "text", "text": text, "isError": true})
+            }
+            ResultContent::Text { text } => json!({"type": "text", "text": text}),
+            ResultContent::Image { mime, data } => json!({
+                "type": "image",
+                "source": {"type": "base64", "mediaType": mime, "data": data},
+            }),
+        })
+        .collect();
+    if let Some(CallDisplay::Diff { path, unified, .. }) = &end.display {
+        told.push(json!({"type": "diff", "path": path, "diff": unified}));
+    }
+    told
+}
+
+/// Hears of a call. What finds no room is not told: the result has everything.
+pub(super) struct ClientCallObserver {
+    words: mpsc::Sender<CallProgress>,
+    printed: Arc<OutputBuffer>,
+    /// Whether something was printed and the word about it found no room.
+    is_untold: AtomicBool,
+}
+
+impl ClientCallObserver {
+    /// Hears of a call, and passes on what it hears.
+    pub(super) fn new() -> (Self, mpsc::Receiver<CallProgress>) {
+        let (words, heard) = mpsc::channel(WORDS_MAX);
+        (Self { words, printed: Arc::default(), is_untold: AtomicBool::new(false) }, heard)
+    }
+}
+
+/// Something about a call that is not over.
+pub(super) enum CallProgress {
+    Title(String),
+    Message(String),
+    Printed(Arc<OutputBuffer>),
+}
+
+impl CallProgress {
+    pub(super) fn told(self, session: &str, call: &str) -> Value {
+        let (name, text) = match self {
+            Self::Title(title) => ("title", title),
+            Self::Message(message) => ("message", message),
+            Self::Printed(printed) => ("output", printed.take()),
+        };
+        json!({"sessionId": session, "toolCallId": call, name: text})
+    }
+}
+
+impl CallObserver for ClientCallObserver {
+    fn described(&self, title: String, _kind: ToolKind, _locations: Vec<FilePosition>) {
+        let _ = self.words.try_send(CallProgress::Title(title));
+    }
+
+    fn progress(&self, message: String) {
+        let _ = self.words.try_send(CallProgress::Message(message));
+    }
+
+    fn printed(&self, text: &str) {
+        if self.printed.push(text) || self.is_untold.load(Ordering::Acquire) {
+            let word = CallProgress::Printed(Arc::clone(&self.printed));
+            self.is_untold.store(self.words.try_send(word).is_err(), Ordering::Release);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_result_is_told_in_the_clients_form() {
+        let mut end = BackendResult::words(ToolCallStatus::Completed, "done");
+        end.content.push(ResultContent::Image { mime: "image/png".into(), data: "AA==".into() });
+        let (path, unified) = ("/a".to_owned(), "@@ -1 +1 @@".to_owned());
+        end.display = Some(CallDisplay::Diff {
+            path,
+            unified,
+            old_text: None,
+            new_text: None,
+            partial: false,
+        });
+        let told = told_content(&end);
+        let expected = json!([
+            {"type": "text", "text": "done"},
+            {"type": "image", "source": {"type": "base64", "mediaType": "image/png", "data": "AA=="}},
+            {"type": "diff", "path": "/a", "diff": "@@ -1 +1 @@"},
+        ]);
+        assert_eq!(Value::Array(told), expected);
+        let failed = told_content(&BackendResult::words(ToolCallStatus::Denied, "no"));
+        assert_eq!(Value::Array(failed), json!([{"type": "text", "text": "no", "isError": true}]));
+    }
+}

@@ -1,0 +1,118 @@
+//! The calls of clients that are not over: each has a name of its own, and there are so many at a time.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use agent_client_protocol::Error;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+use crate::rpc_error;
+
+/// Calls of a session at a time.
+const CALLS_MAX: usize = 64;
+/// Results that a client has not taken yet. What comes besides is not sent.
+const RESULTS_MAX: usize = 64;
+
+/// What is under way.
+pub(crate) struct CallTable {
+    /// By session and call.
+    calls: Mutex<HashMap<String, HashMap<String, CancellationToken>>>,
+    pub(super) results: Arc<Semaphore>,
+}
+
+impl Default for CallTable {
+    fn default() -> Self {
+        Self { calls: Mutex::default(), results: Arc::new(Semaphore::new(RESULTS_MAX)) }
+    }
+}
+
+impl CallTable {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, HashMap<String, CancellationToken>>> {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Stops one call; that there is none is fine.
+    pub(crate) fn cancel(&self, session: &str, call: &str) {
+        if let Some(cancel) = self.lock().get(session).and_then(|calls| calls.get(call)) {
+            cancel.cancel();
+        }
+    }
+
+    /// Stops all calls of a session.
+    pub(crate) fn cancel_all(&self, session: &str) {
+        for cancel in self.lock().get(session).into_iter().flat_map(HashMap::values) {
+            cancel.cancel();
+        }
+    }
+
+    /// Whether a call is under way.
+    pub(crate) fn has(&self, session: &str, call: &str) -> bool {
+        self.lock().get(session).is_some_and(|calls| calls.contains_key(call))
+    }
+
+    /// Whether nothing is under way.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.lock().is_empty()
+    }
+
+    pub(crate) fn begin(self: &Arc<Self>, session: &str, call: &str) -> Result<CallGuard, Error> {
+        let mut book = self.lock();
+        let calls = book.entry(session.to_owned()).or_default();
+        if calls.contains_key(call) {
+            let message = "a call with this `toolCallId` is at work in this session; \
+                           give each call its own";
+            return Err(rpc_error::invalid(message));
+        }
+        if calls.len() >= CALLS_MAX {
+            let message =
+                format!("{CALLS_MAX} calls are at work in this session; wait for one to end");
+            return Err(rpc_error::bad_request(message));
+        }
+        let cancel = CancellationToken::new();
+        calls.insert(call.to_owned(), cancel.clone());
+        let (session, call) = (session.to_owned(), call.to_owned());
+        Ok(CallGuard { book: Arc::clone(self), session, call, cancel })
+    }
+}
+
+/// A call in the book; it is taken out when this is dropped.
+pub(crate) struct CallGuard {
+    book: Arc<CallTable>,
+    session: String,
+    call: String,
+    pub(super) cancel: CancellationToken,
+}
+
+impl Drop for CallGuard {
+    fn drop(&mut self) {
+        let mut book = self.book.lock();
+        if let Some(calls) = book.get_mut(&self.session) {
+            calls.remove(&self.call);
+            if calls.is_empty() {
+                book.remove(&self.session);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_has_a_name_of_its_own_and_there_are_so_many() {
+        let book = Arc::new(CallTable::default());
+        let first = book.begin("s", "1").unwrap();
+        assert!(book.begin("s", "1").is_err());
+        let elsewhere = book.begin("t", "1").unwrap();
+        book.cancel_all("s");
+        assert!(first.cancel.is_cancelled() && !elsewhere.cancel.is_cancelled());
+        drop(first);
+        let many: Vec<CallGuard> =
+            (0..CALLS_MAX).map(|id| book.begin("s", &id.to_string()).unwrap()).collect();
+        assert!(book.begin("s", "one more").is_err());
+        drop((many, elsewhere));
+        assert!(book.lock().is_empty());
+    }
+}

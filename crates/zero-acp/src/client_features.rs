@@ -1,0 +1,112 @@
+//! What the client can do, as far as anything here depends on it.
+
+use agent_client_protocol::v1::schema::ClientCapabilities;
+use serde_json::Value;
+
+/// What the client can do. What is not said is not there.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ClientFeatures {
+    /// Reads text of its buffers.
+    pub(crate) reads_files: bool,
+    /// Writes text to its buffers.
+    pub(crate) writes_files: bool,
+    /// Shows what a command prints while it runs (`_meta.terminal_output`).
+    pub(crate) shows_output: bool,
+    /// Takes notices.
+    pub(crate) takes_notices: bool,
+    /// Takes news of compaction.
+    pub(crate) takes_compaction: bool,
+    /// Shows forms.
+    pub(crate) shows_forms: bool,
+    /// Opens pages.
+    pub(crate) opens_pages: bool,
+    /// Runs us in a terminal where somebody has to log in.
+    pub(crate) logs_in_at_terminal: bool,
+    /// The same in an older way (`_meta.terminal-auth`).
+    pub(crate) starts_terminals: bool,
+}
+
+impl ClientFeatures {
+    /// As the client says.
+    pub(crate) fn of(said: &ClientCapabilities) -> Self {
+        let meta = |name: &str| {
+            let value = said.meta.as_ref().and_then(|meta| meta.get(name));
+            value.and_then(Value::as_bool).unwrap_or(false)
+        };
+        let session = said.session.as_ref();
+        let elicitation = said.elicitation.as_ref();
+        Self {
+            reads_files: said.fs.read_text_file,
+            writes_files: said.fs.write_text_file,
+            shows_output: meta("terminal_output"),
+            takes_notices: session.is_some_and(|session| session.notices.is_some()),
+            takes_compaction: session.is_some_and(|session| session.compaction.is_some()),
+            shows_forms: elicitation.is_some_and(|elicitation| elicitation.form.is_some()),
+            opens_pages: elicitation.is_some_and(|elicitation| elicitation.url.is_some()),
+            logs_in_at_terminal: said.auth.terminal,
+            starts_terminals: meta("terminal-auth"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(said: Value, expected: ClientFeatures) {
+        let said: ClientCapabilities = serde_json::from_value(said).unwrap();
+        assert_eq!(ClientFeatures::of(&said), expected);
+    }
+
+    #[test]
+    fn what_is_not_said_is_not_there() {
+        check(json!({}), ClientFeatures::default());
+        check(
+            json!({"_meta": {"terminal_output": "yes"}, "terminal": true}),
+            ClientFeatures::default(),
+        );
+        check(
+            json!({"elicitation": {}, "session": {}, "fs": {}, "auth": {}}),
+            ClientFeatures::default(),
+        );
+        check(json!({"session": {"configOptions": {}}}), ClientFeatures::default());
+    }
+
+    #[test]
+    fn each_thing_is_said_on_its_own() {
+        let none = ClientFeatures::default;
+        check(
+            json!({"fs": {"readTextFile": true}}),
+            ClientFeatures { reads_files: true, ..none() },
+        );
+        check(
+            json!({"fs": {"writeTextFile": true}}),
+            ClientFeatures { writes_files: true, ..none() },
+        );
+        check(
+            json!({"_meta": {"terminal_output": true}}),
+            ClientFeatures { shows_output: true, ..none() },
+        );
+        check(
+            json!({"session": {"notices": {}}}),
+            ClientFeatures { takes_notices: true, ..none() },
+        );
+        check(
+            json!({"session": {"compaction": {}}}),
+            ClientFeatures { takes_compaction: true, ..none() },
+        );
+        check(json!({"elicitation": {"form": {}}}), ClientFeatures { shows_forms: true, ..none() });
+        check(json!({"elicitation": {"url": {}}}), ClientFeatures { opens_pages: true, ..none() });
+        check(
+            json!({"auth": {"terminal": true}}),
+            ClientFeatures { logs_in_at_terminal: true, ..none() },
+        );
+        check(
+            json!({"_meta": {"terminal-auth": true}}),
+            ClientFeatures { starts_terminals: true, ..none() },
+        );
+    }
+}

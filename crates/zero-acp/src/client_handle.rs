@@ -1,0 +1,59 @@
+//! What is said to the client and asked of it.
+
+use std::time::Duration;
+
+use agent_client_protocol::v1::ConnectionTo;
+use agent_client_protocol::v1::schema::{SessionId, SessionNotification, SessionUpdate};
+use agent_client_protocol::{Client, Error, JsonRpcRequest, UntypedMessage};
+use tokio::time::timeout;
+
+use crate::line_transport::WriteBacklog;
+use crate::rpc_error;
+
+/// The client, as we speak to it. Clones are the same.
+#[derive(Clone)]
+pub(crate) struct ClientHandle {
+    connection: ConnectionTo<Client>,
+    gauge: WriteBacklog,
+}
+
+impl ClientHandle {
+    pub(crate) fn new(connection: ConnectionTo<Client>, gauge: WriteBacklog) -> Self {
+        Self { connection, gauge }
+    }
+
+    /// Tells something of a session; waits while the client does not read. That it went away is
+    /// noticed elsewhere.
+    pub(crate) async fn update(&self, session: &SessionId, update: SessionUpdate) {
+        self.gauge.admit_update().await;
+        let _ =
+            self.connection.send_notification(SessionNotification::new(session.clone(), update));
+    }
+
+    /// Tells all of these, in order.
+    pub(crate) async fn updates(&self, session: &SessionId, updates: Vec<SessionUpdate>) {
+        for update in updates {
+            self.update(session, update).await;
+        }
+    }
+
+    /// Tells how a call is coming along; waits while the client does not read.
+    pub(crate) async fn progress(&self, progress: UntypedMessage) {
+        self.gauge.admit_update().await;
+        let _ = self.connection.send_notification(progress);
+    }
+
+    /// Asks for something, and waits at most so long. Whoever stops waiting, or is dropped meanwhile,
+    /// takes the question back (`$/cancel_request`).
+    pub(crate) async fn ask<R: JsonRpcRequest>(
+        &self,
+        request: R,
+        at_most: Duration,
+    ) -> Result<R::Response, Error> {
+        let answer = self.connection.send_request(request).block_task();
+        match timeout(at_most, answer).await {
+            Ok(answer) => answer,
+            Err(_) => Err(rpc_error::failed("timeout", "the client did not answer", true)),
+        }
+    }
+}

@@ -1,0 +1,324 @@
+//! What the person is asked through the client: permissions, and values that somebody needs.
+//!
+//! Each question waits in a task of its own, and is taken back when nobody waits for its answer any
+//! more. Permissions of a session are asked one after another: clients that are asked two at a time
+//! show one of them.
+
+mod pending_questions;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use agent_client_protocol::Error;
+use agent_client_protocol::v1::schema::{
+    RequestPermissionOutcome, RequestPermissionRequest, RequestPermissionResponse, SessionId,
+    ToolCallUpdate,
+};
+use serde_json::Map;
+use tokio::sync::{Mutex, mpsc, oneshot};
+use zero_client::SessionHandle;
+use zero_core::RunId;
+use zero_core::event::{ApprovalRequest, UserQuestion};
+use zero_runtime::{ApprovalAnswer, Elicitation, ElicitationAnswer, ElicitationMode};
+
+use self::pending_questions::{PendingQuestions, QuestionAdmission};
+pub(crate) use self::pending_questions::{QuestionCanceller, QuestionSubject, WithdrawnQuestions};
+use crate::client_features::ClientFeatures;
+use crate::client_handle::ClientHandle;
+use crate::elicitation_dialog::ElicitationDialog;
+use crate::session_message::{ApprovalMessage, SessionMessage, SessionSender};
+use crate::update_presenter::options;
+
+/// How long a person may take.
+pub(crate) const ANSWER_MAX: Duration = Duration::from_secs(30 * 60);
+/// Questions of a gateway whose no is on its way.
+const REFUSED_MAX: usize = 1_024;
+
+/// Something that is asked on behalf of a tool here, and who waits for the answer.
+pub(crate) struct ElicitationMessage {
+    pub(crate) elicitation: Elicitation,
+    pub(crate) reply: oneshot::Sender<ElicitationAnswer>,
+}
+
+/// The questions of a session that wait.
+pub(crate) struct ClientQuestions {
+    session: SessionId,
+    /// The gateway, where there is one.
+    near: Option<SessionHandle>,
+    to_client: ClientHandle,
+    caps: ClientFeatures,
+    mailbox: SessionSender,
+    turn: Arc<Mutex<()>>,
+    pending: PendingQuestions,
+    /// Takes a no to the gateway, once there was one.
+    refusing: Option<mpsc::Sender<RefusedQuestion>>,
+}
+
+/// A question of the gateway that nobody is asked.
+enum RefusedQuestion {
+    Approval(String),
+    Question(String),
+}
+
+impl ClientQuestions {
+    pub(crate) fn new(
+        session: SessionId,
+        near: Option<SessionHandle>,
+        to_client: ClientHandle,
+        caps: ClientFeatures,
+        mailbox: SessionSender,
+        stops: Arc<QuestionCanceller>,
+    ) -> Self {
+        let (turn, refusing) = Default::default();
+        let pending = PendingQuestions::new(stops);
+        Self { session, near, to_client, caps, mailbox, turn, pending, refusing }
+    }
+
+    /// Asks for the tools here.
+    pub(crate) fn permission_here(&mut self, asked: ApprovalMessage, call: ToolCallUpdate) {
+        let ApprovalMessage { request, mut reply } = asked;
+        let id = request.id.clone();
+        let subject = QuestionSubject::Call(request.call.clone());
+        let permission = self.permission(&request, call);
+        self.pending.ask(id, subject, |taken_back| async move {
+            let answer = tokio::select! {
+                answer = taken_back.unless(permission) => answer,
+                // The call went away meanwhile.
+                () = reply.closed() => return,
+            };
+            let _ = reply.send(answer);
+        });
+    }
+
+    /// Asks for the gateway.
+    pub(crate) fn permission_for_gateway(
+        &mut self,
+        run: Option<RunId>,
+        request: &ApprovalRequest,
+        call: ToolCallUpdate,
+    ) {
+        let Some(near) = self.near.clone() else { return };
+        let permission = self.permission(request, call);
+        let id = request.id.clone();
+        let room = self.pending.ask(
+            request.id.clone(),
+            QuestionSubject::Run(run),
+            |taken_back| async move {
+                let answer = taken_back.unless(permission).await;
+                if let Err(error) = near.resolve_approval(&id, answer).await {
+                    tracing::warn!(%error, "an answer did not reach the gateway");
+                }
+            },
+        );
+        if room == QuestionAdmission::None {
+            self.refuse(RefusedQuestion::Approval(request.id.clone()));
+        }
+    }
+
+    /// Asks something else for the gateway.
+    pub(crate) fn question_for_gateway(&mut self, run: Option<RunId>, question: &UserQuestion) {
+        let wanted = match (&question.schema, &question.url) {
+            (_, Some(url)) => ElicitationMode::Visit(url.clone()),
+            (Some(schema), None) => ElicitationMode::Form(schema.clone()),
+            (None, None) => ElicitationMode::Form(serde_json::json!({"type": "object"})),
+        };
+        let (origin, message) = (question.origin.clone(), question.message.clone());
+        let elicitation = Elicitation { origin, call: None, message, wanted };
+        let Some(near) = self.near.clone() else { return };
+        let asked = self.elicitation(&question.id, elicitation);
+        let id = question.id.clone();
+        let room = self.pending.ask(
+            question.id.clone(),
+            QuestionSubject::Run(run),
+            |taken_back| async move {
+                let (action, content) = match taken_back.unless(asked).await {
+                    ElicitationAnswer::Accept(content) => ("accept", content),
+                    ElicitationAnswer::Decline => ("decline", Map::new()),
+                    ElicitationAnswer::Cancel => ("cancel", Map::new()),
+                };
+                if let Err(error) = near.resolve_question(&id, action, content).await {
+                    tracing::warn!(%error, "an answer did not reach the gateway");
+                }
+            },
+        );
+        if room == QuestionAdmission::None {
+            self.refuse(RefusedQuestion::Question(question.id.clone()));
+        }
+    }
+
+    /// Asks something for a tool here.
+    pub(crate) fn elicit(&mut self, elicited: ElicitationMessage) {
+        let ElicitationMessage { elicitation, mut reply } = elicited;
+        let id = format!("elicitation_{:032x}", fastrand::u128(..));
+        let subject = match &elicitation.call {
+            Some(call) => QuestionSubject::Call(call.to_string()),
+            None => QuestionSubject::Unknown,
+        };
+        let asked = self.elicitation(&id, elicitation);
+        let (mailbox, question) = (self.mailbox.clone(), id.clone());
+        self.pending.ask(id, subject, |taken_back| async move {
+            let answer = tokio::select! {
+                answer = taken_back.unless(asked) => answer,
+                () = reply.closed() => {
+                    mailbox.put(SessionMessage::Chosen { question, answer: "cancelled" }).await;
+                    return;
+                }
+            };
+            let _ = reply.send(answer);
+        });
+    }
+
+    /// Whether a question waits for its answer.
+    pub(crate) fn is_waiting(&self, id: &str) -> bool {
+        self.pending.has(id)
+    }
+
+    /// Takes a question back.
+    pub(crate) fn withdraw(&mut self, id: &str) {
+        drop(self.pending.withdraw_those(|known, _| known == id));
+    }
+
+    /// Takes those back that are about something.
+    pub(crate) fn withdraw_those(
+        &mut self,
+        about: impl Fn(&QuestionSubject) -> bool,
+    ) -> WithdrawnQuestions {
+        self.pending.withdraw_those(|_, subject| about(subject))
+    }
+
+    /// Takes all questions back.
+    pub(crate) fn withdraw_all(&mut self) -> WithdrawnQuestions {
+        self.pending.withdraw_those(|_, _| true)
+    }
+
+    /// Says no to the gateway, which would wait otherwise.
+    fn refuse(&mut self, refused: RefusedQuestion) {
+        let Some(near) = &self.near else { return };
+        let refusing = self.refusing.get_or_insert_with(|| {
+            let (refusing, refused) = mpsc::channel(REFUSED_MAX);
+            tokio::spawn(carry_refusals(near.clone(), refused));
+            refusing
+        });
+        if refusing.try_send(refused).is_err() {
+            tracing::warn!("the gateway asks more than can even be refused");
+        }
+    }
+
+    fn permission(
+        &self,
+        request: &ApprovalRequest,
+        call: ToolCallUpdate,
+    ) -> impl Future<Output = ApprovalAnswer> + Send + use<> {
+        let (to_client, mailbox) = (self.to_client.clone(), self.mailbox.clone());
+        let turn = Arc::clone(&self.turn);
+        let question = RequestPermissionRequest::new(self.session.clone(), call, options(request));
+        let offered: Vec<ApprovalAnswer> = request
+            .options
+            .iter()
+            .filter_map(|option| ApprovalAnswer::from_id(&option.id))
+            .collect();
+        async move {
+            let _turn = turn.lock().await;
+            let outcome = to_client.ask(question, ANSWER_MAX).await;
+            match judged(outcome, &offered) {
+                Some(answer) => answer,
+                None => {
+                    // The person gave up on the whole turn. A no of its own would let it go on: this
+                    // is taken back when the gateway has heard that it is stopped.
+                    mailbox.put(SessionMessage::Cancel).await;
+                    std::future::pending().await
+                }
+            }
+        }
+    }
+
+    fn elicitation(
+        &self,
+        id: &str,
+        elicitation: Elicitation,
+    ) -> impl Future<Output = ElicitationAnswer> + Send + use<> {
+        let turn = Arc::clone(&self.turn);
+        let asking = ElicitationDialog {
+            to_client: self.to_client.clone(),
+            session: self.session.clone(),
+            caps: self.caps.clone(),
+            mailbox: self.mailbox.clone(),
+            question: id.to_owned(),
+        };
+        async move {
+            let _turn = turn.lock().await;
+            asking.ask(&elicitation).await
+        }
+    }
+}
+
+/// Says no to questions that nobody is asked, one after another, as long as the session is open.
+async fn carry_refusals(near: SessionHandle, mut refused: mpsc::Receiver<RefusedQuestion>) {
+    while let Some(refused) = refused.recv().await {
+        let told = match refused {
+            RefusedQuestion::Approval(id) => {
+                near.resolve_approval(&id, ApprovalAnswer::RejectOnce).await
+            }
+            RefusedQuestion::Question(id) => {
+                near.resolve_question(&id, "decline", Map::new()).await
+            }
+        };
+        if let Err(error) = told {
+            tracing::warn!(%error, "a no did not reach the gateway");
+        }
+    }
+}
+
+/// What the client's answer amounts to; `None` when the turn was cancelled. What is not among the
+/// options, or no answer, is no.
+fn judged(
+    outcome: Result<RequestPermissionResponse, Error>,
+    offered: &[ApprovalAnswer],
+) -> Option<ApprovalAnswer> {
+    match outcome {
+        Ok(response) => match response.outcome {
+            RequestPermissionOutcome::Cancelled => None,
+            RequestPermissionOutcome::Selected(selected) => {
+                let answer = ApprovalAnswer::from_id(&selected.option_id.0);
+                Some(
+                    answer
+                        .filter(|answer| offered.contains(answer))
+                        .unwrap_or(ApprovalAnswer::RejectOnce),
+                )
+            }
+            _ => Some(ApprovalAnswer::RejectOnce),
+        },
+        Err(error) => {
+            tracing::warn!(code = error.code.value(), "a permission was not answered");
+            Some(ApprovalAnswer::RejectOnce)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use agent_client_protocol::v1::schema::SelectedPermissionOutcome;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(outcome: RequestPermissionOutcome, expected: Option<ApprovalAnswer>) {
+        let offered = [ApprovalAnswer::AllowOnce, ApprovalAnswer::RejectOnce];
+        assert_eq!(judged(Ok(RequestPermissionResponse::new(outcome)), &offered), expected);
+    }
+
+    fn selected(option: &str) -> RequestPermissionOutcome {
+        RequestPermissionOutcome::Selected(SelectedPermissionOutcome::new(option.to_owned()))
+    }
+
+    #[test]
+    fn what_was_not_offered_is_no() {
+        check(selected("allow_once"), Some(ApprovalAnswer::AllowOnce));
+        check(selected("reject_once"), Some(ApprovalAnswer::RejectOnce));
+        check(selected("allow_always"), Some(ApprovalAnswer::RejectOnce));
+        check(selected("yes please"), Some(ApprovalAnswer::RejectOnce));
+        check(RequestPermissionOutcome::Cancelled, None);
+        let error = Err(Error::method_not_found());
+        assert_eq!(judged(error, &[ApprovalAnswer::AllowOnce]), Some(ApprovalAnswer::RejectOnce));
+    }
+}

@@ -1,0 +1,285 @@
+//! The questions of a session that wait for an answer, each in a task of its own and with what it is
+//! about: when that is over, so is the question. The client is not asked any more from then on; whoever
+//! waits for the answer is let go a little later, where others have to be told first.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::task::AbortHandle;
+use tokio_util::sync::CancellationToken;
+use zero_core::RunId;
+
+/// Questions that wait. More are answered no.
+const WAITING_MAX: usize = 64;
+
+/// What a question is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum QuestionSubject {
+    /// Something that a run at the gateway wants.
+    Run(Option<RunId>),
+    /// A call of the tools here.
+    Call(String),
+    /// Nobody said.
+    Unknown,
+}
+
+/// Whether there was room for a question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum QuestionAdmission {
+    Found,
+    None,
+}
+
+/// Takes back whatever is asked in a session, from the moment in which the client wants everything
+/// stopped: its task may have much to read before it comes to that.
+#[derive(Default)]
+pub(crate) struct QuestionCanceller(Mutex<CancellationToken>);
+
+impl QuestionCanceller {
+    /// Nothing that was asked before counts any more.
+    pub(crate) fn stop(&self) {
+        std::mem::take(&mut *self.now()).cancel();
+    }
+
+    fn now(&self) -> MutexGuard<'_, CancellationToken> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Those that wait.
+pub(super) struct PendingQuestions {
+    stops: Arc<QuestionCanceller>,
+    waiting: HashMap<String, PendingEntry>,
+}
+
+struct PendingEntry {
+    subject: QuestionSubject,
+    taken_back: WithdrawalSignal,
+    task: QuestionTaskGuard,
+}
+
+/// The task of a question; it ends when this is dropped.
+struct QuestionTaskGuard(AbortHandle);
+
+impl Drop for QuestionTaskGuard {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Knows whether a question was taken back.
+#[derive(Clone)]
+pub(super) struct WithdrawalSignal(CancellationToken);
+
+impl WithdrawalSignal {
+    /// What the client answers. Once the question was taken back nothing is asked, and nothing counts
+    /// as an answer.
+    pub(super) async fn unless<T>(&self, asked: impl Future<Output = T>) -> T {
+        tokio::select! {
+            biased;
+            () = self.0.cancelled() => {}
+            answer = asked => return answer,
+        }
+        std::future::pending().await
+    }
+}
+
+impl PendingQuestions {
+    pub(super) fn new(stops: Arc<QuestionCanceller>) -> Self {
+        Self { stops, waiting: HashMap::new() }
+    }
+
+    /// Whoever asks too much at a time is told no: what waits for the answer is dropped.
+    pub(super) fn ask<Q>(
+        &mut self,
+        id: String,
+        subject: QuestionSubject,
+        question: impl FnOnce(WithdrawalSignal) -> Q,
+    ) -> QuestionAdmission
+    where
+        Q: Future<Output = ()> + Send + 'static,
+    {
+        self.waiting.retain(|_, waiting| !waiting.task.0.is_finished());
+        if self.waiting.len() >= WAITING_MAX {
+            return QuestionAdmission::None;
+        }
+        let taken_back = WithdrawalSignal(self.stops.now().child_token());
+        let task = QuestionTaskGuard(tokio::spawn(question(taken_back.clone())).abort_handle());
+        self.waiting.insert(id, PendingEntry { subject, taken_back, task });
+        QuestionAdmission::Found
+    }
+
+    /// Whether a question waits for its answer.
+    pub(super) fn has(&self, id: &str) -> bool {
+        self.waiting.contains_key(id)
+    }
+
+    /// Takes questions back.
+    pub(super) fn withdraw_those(
+        &mut self,
+        which: impl Fn(&str, &QuestionSubject) -> bool,
+    ) -> WithdrawnQuestions {
+        let taken = self.waiting.extract_if(|id, waiting| which(id, &waiting.subject));
+        let withdraw = |(id, waiting): (String, PendingEntry)| {
+            waiting.taken_back.0.cancel();
+            (id, waiting.task)
+        };
+        WithdrawnQuestions { questions: taken.map(withdraw).collect() }
+    }
+}
+
+/// Questions that the client is not asked any more. Whoever waits for an answer is let go, without one,
+/// when this is dropped.
+#[must_use = "whoever waits is let go as soon as it is dropped"]
+pub(crate) struct WithdrawnQuestions {
+    questions: Vec<(String, QuestionTaskGuard)>,
+}
+
+impl WithdrawnQuestions {
+    /// Which they were.
+    pub(crate) fn ids(&self) -> Vec<String> {
+        self.questions.iter().map(|(id, _)| id.clone()).collect()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.questions.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::oneshot;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn those_that_are_about_something_are_taken_back_and_no_others() {
+        let mut pending = PendingQuestions::new(Arc::default());
+        let run = |name: &str| QuestionSubject::Run(Some(RunId::new(name).unwrap()));
+        let subjects =
+            [("a", run("r1")), ("b", run("r2")), ("c", QuestionSubject::Call("c1".to_owned()))];
+        let mut answers = HashMap::new();
+        for (id, subject) in subjects {
+            let (reply, answer) = oneshot::channel::<()>();
+            let question = |taken_back: WithdrawalSignal| async move {
+                taken_back.unless(std::future::pending::<()>()).await;
+                drop(reply);
+            };
+            assert_eq!(pending.ask(id.to_owned(), subject, question), QuestionAdmission::Found);
+            answers.insert(id, answer);
+        }
+        let withdrawn = pending.withdraw_those(|_, subject| *subject == run("r1"));
+        assert_eq!(withdrawn.ids(), ["a"]);
+        tokio::task::yield_now().await;
+        let waits = answers.get_mut("a").unwrap().try_recv();
+        assert_eq!(waits, Err(oneshot::error::TryRecvError::Empty), "not before it is dropped");
+        drop(withdrawn);
+        assert!(answers.remove("a").unwrap().await.is_err(), "whoever waits is told");
+        assert!(!pending.has("a") && pending.has("b") && pending.has("c"));
+        for answer in answers.values_mut() {
+            assert!(
+                answer.try_recv().is_err_and(|error| error == oneshot::error::TryRecvError::Empty)
+            );
+        }
+    }
+
+    async fn never(taken_back: WithdrawalSignal) {
+        taken_back.unless(std::future::pending()).await
+    }
+
+    /// What is asked holds on to things that others wait for, such as the next question's turn.
+    #[tokio::test]
+    async fn the_client_is_not_asked_any_more_at_once() {
+        let mut pending = PendingQuestions::new(Arc::default());
+        let (asked, mut gone) = oneshot::channel::<()>();
+        let (reply, mut answer) = oneshot::channel::<()>();
+        let question = |taken_back: WithdrawalSignal| async move {
+            taken_back
+                .unless(async {
+                    std::future::pending::<()>().await;
+                    drop(asked);
+                })
+                .await;
+            let _ = reply.send(());
+        };
+        assert_eq!(
+            pending.ask("a".to_owned(), QuestionSubject::Unknown, question),
+            QuestionAdmission::Found
+        );
+        tokio::task::yield_now().await;
+        let withdrawn = pending.withdraw_those(|_, _| true);
+        assert!((&mut gone).await.is_err(), "it is dropped");
+        assert_eq!(answer.try_recv(), Err(oneshot::error::TryRecvError::Empty));
+        drop(withdrawn);
+        assert!(answer.await.is_err(), "let go without an answer");
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_comes_after_it_was_taken_back_is_none() {
+        let taken_back = WithdrawalSignal(CancellationToken::new());
+        taken_back.0.cancel();
+        let late = tokio::time::timeout(std::time::Duration::ZERO, taken_back.unless(async { 1 }));
+        assert!(late.await.is_err());
+    }
+
+    #[tokio::test]
+    async fn what_was_asked_before_a_stop_is_taken_back_by_it_and_nothing_after() {
+        let stops = Arc::new(QuestionCanceller::default());
+        let mut pending = PendingQuestions::new(Arc::clone(&stops));
+        let mut answers = Vec::new();
+        for name in ["a", "b"] {
+            let (reply, answer) = oneshot::channel();
+            let question = |taken_back: WithdrawalSignal| async move {
+                let _ = reply.send(taken_back.unless(async { name }).await);
+            };
+            assert_eq!(
+                pending.ask(name.to_owned(), QuestionSubject::Unknown, question),
+                QuestionAdmission::Found
+            );
+            if name == "a" {
+                stops.stop();
+            }
+            answers.push(answer);
+        }
+        assert_eq!(answers.pop().unwrap().await, Ok("b"));
+        let waits = answers[0].try_recv();
+        assert_eq!(waits, Err(oneshot::error::TryRecvError::Empty), "it is let go later");
+        drop(pending);
+        assert!(answers.remove(0).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn a_question_of_the_same_name_takes_the_place_of_the_one_before() {
+        let mut pending = PendingQuestions::new(Arc::default());
+        let (reply, answer) = oneshot::channel::<()>();
+        let question = |taken_back: WithdrawalSignal| async move {
+            never(taken_back).await;
+            drop(reply);
+        };
+        assert_eq!(
+            pending.ask("a".to_owned(), QuestionSubject::Unknown, question),
+            QuestionAdmission::Found
+        );
+        assert_eq!(
+            pending.ask("a".to_owned(), QuestionSubject::Unknown, never),
+            QuestionAdmission::Found
+        );
+        assert!(answer.await.is_err());
+        assert!(pending.has("a"));
+    }
+
+    #[tokio::test]
+    async fn there_are_so_many_at_a_time() {
+        let mut pending = PendingQuestions::new(Arc::default());
+        for number in 0..WAITING_MAX {
+            let room = pending.ask(number.to_string(), QuestionSubject::Unknown, never);
+            assert_eq!(room, QuestionAdmission::Found);
+        }
+        let more = |pending: &mut PendingQuestions| {
+            pending.ask("more".to_owned(), QuestionSubject::Unknown, never)
+        };
+        assert_eq!(more(&mut pending), QuestionAdmission::None);
+        drop(pending.withdraw_those(|id, _| id == "0"));
+        assert_eq!(more(&mut pending), QuestionAdmission::Found);
+    }
+}

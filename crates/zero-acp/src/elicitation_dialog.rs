@@ -1,0 +1,387 @@
+//! Questions that are no permissions, in whichever way the client can show them: as a form, as a
+//! page, or, where it can do neither, as a choice among the options of a permission. What cannot be
+//! shown is not answered, and whoever asked is told that nobody was there.
+
+use agent_client_protocol::v1::schema::{
+    CreateElicitationRequest, ElicitationAction, ElicitationFormMode, ElicitationSchema,
+    ElicitationSessionScope, ElicitationUrlMode, PermissionOption, PermissionOptionKind,
+    RequestPermissionOutcome, RequestPermissionRequest, SessionId,
+};
+use serde_json::{Map, Value};
+use tokio::sync::oneshot;
+use zero_runtime::{Elicitation, ElicitationAnswer, ElicitationMode};
+
+use crate::client_features::ClientFeatures;
+use crate::client_handle::ClientHandle;
+use crate::client_questions::ANSWER_MAX;
+use crate::session_message::{SessionMessage, SessionSender};
+
+/// The option that chooses nothing, or nothing more.
+const NONE: &str = "none";
+const DONE: &str = "done";
+/// Options that a client can be expected to show.
+const OPTIONS_MAX: usize = 20;
+/// Choices of one form that somebody can be expected to make.
+const CHOICES_MAX: usize = 8;
+
+/// Whom a question is put to, and how.
+pub(crate) struct ElicitationDialog {
+    pub(crate) to_client: ClientHandle,
+    pub(crate) session: SessionId,
+    pub(crate) caps: ClientFeatures,
+    /// The task of the session: it alone tells of calls.
+    pub(crate) mailbox: SessionSender,
+    /// What the question is called there.
+    pub(crate) question: String,
+}
+
+impl ElicitationDialog {
+    /// Asks.
+    pub(crate) async fn ask(&self, elicitation: &Elicitation) -> ElicitationAnswer {
+        let message = format!("{} asks: {}", elicitation.asker(), elicitation.message);
+        let scope = ElicitationSessionScope::new(self.session.clone());
+        match &elicitation.wanted {
+            ElicitationMode::Visit(url) if self.caps.opens_pages => {
+                let id = format!("elicitation_{:032x}", fastrand::u128(..));
+                let mode = ElicitationUrlMode::new(scope, id, url.clone());
+                create(&self.to_client, CreateElicitationRequest::new(mode, message)).await
+            }
+            ElicitationMode::Form(schema) if self.caps.shows_forms => {
+                match serde_json::from_value::<ElicitationSchema>(schema.clone()) {
+                    Ok(schema) => {
+                        let mode = ElicitationFormMode::new(scope, schema);
+                        let request = CreateElicitationRequest::new(mode, message);
+                        create(&self.to_client, request).await
+                    }
+                    Err(_) => ElicitationAnswer::Cancel,
+                }
+            }
+            ElicitationMode::Form(schema) => match choices(schema) {
+                Some(choices) => self.choose_each(&message, choices).await,
+                None => ElicitationAnswer::Cancel,
+            },
+            ElicitationMode::Visit(_) => ElicitationAnswer::Cancel,
+        }
+    }
+
+    /// One choice after another. What none of the options fits is left out; whoever leaves out all
+    /// of it has declined.
+    async fn choose_each(&self, message: &str, choices: Vec<ChoiceField>) -> ElicitationAnswer {
+        let mut values = Map::new();
+        for choice in choices {
+            let asked = match &choice.about {
+                Some(about) => format!("{message}\n{about}"),
+                None => message.to_owned(),
+            };
+            let chosen = match choice.count {
+                SelectionCount::One => self.choose(asked, choice).await,
+                SelectionCount::Several { least, most } => {
+                    self.choose_several(asked, choice, least, most).await
+                }
+            };
+            match chosen {
+                ElicitationAnswer::Accept(chosen) => values.extend(chosen),
+                ElicitationAnswer::Decline => {}
+                ElicitationAnswer::Cancel => return ElicitationAnswer::Cancel,
+            }
+        }
+        match values.is_empty() {
+            true => ElicitationAnswer::Decline,
+            false => ElicitationAnswer::Accept(values),
+        }
+    }
+
+    /// One of several values.
+    async fn choose(&self, message: String, choice: ChoiceField) -> ElicitationAnswer {
+        match self.pick(message, choice.options(&[], 1)).await {
+            OptionPick::Value(at) => match choice.values.get(at) {
+                Some((value, _)) => choice.answer(Value::String(value.clone())),
+                None => ElicitationAnswer::Decline,
+            },
+            OptionPick::Nothing | OptionPick::Done => ElicitationAnswer::Decline,
+            OptionPick::Cancelled => ElicitationAnswer::Cancel,
+        }
+    }
+
+    /// Several of them, one after another, until whoever chooses is done: a permission has room for
+    /// one answer only. Each is offered once, so there is an end to it.
+    async fn choose_several(
+        &self,
+        message: String,
+        choice: ChoiceField,
+        least: usize,
+        most: usize,
+    ) -> ElicitationAnswer {
+        let mut chosen: Vec<usize> = Vec::new();
+        while chosen.len() < most.min(choice.values.len()) {
+            let asked = match chosen.is_empty() {
+                true => format!("{message}\n(several may be chosen, one after another)"),
+                false => format!("{message}\nChosen: {}", choice.titles(&chosen)),
+            };
+            match self.pick(asked, choice.options(&chosen, least)).await {
+                OptionPick::Value(at) if at < choice.values.len() && !chosen.contains(&at) => {
+                    chosen.push(at);
+                }
+                OptionPick::Done if chosen.len() >= least.max(1) => break,
+                OptionPick::Value(_) | OptionPick::Nothing | OptionPick::Done => {
+                    return ElicitationAnswer::Decline;
+                }
+                OptionPick::Cancelled => return ElicitationAnswer::Cancel,
+            }
+        }
+        chosen.sort_unstable();
+        let values = chosen.iter().filter_map(|at| choice.values.get(*at));
+        choice.answer(values.map(|(value, _)| Value::String(value.clone())).collect())
+    }
+
+    /// Shows options as those of a permission for a call that does nothing else. Whoever takes the
+    /// question back settles that call.
+    async fn pick(&self, message: String, options: Vec<PermissionOption>) -> OptionPick {
+        let (shown, call) = oneshot::channel();
+        let question = self.question.clone();
+        self.mailbox.put(SessionMessage::Choose { question, message, shown }).await;
+        let Ok(call) = call.await else { return OptionPick::Cancelled };
+        let asked = RequestPermissionRequest::new(self.session.clone(), call, options);
+        let asked = self.to_client.ask(asked, ANSWER_MAX).await;
+        let picked = match asked.map(|response| response.outcome) {
+            Ok(RequestPermissionOutcome::Selected(selected)) => {
+                OptionPick::option(&selected.option_id.0)
+            }
+            Ok(_) | Err(_) => OptionPick::Cancelled,
+        };
+        let told = match picked {
+            OptionPick::Value(_) | OptionPick::Done => "allow_once",
+            OptionPick::Nothing => "reject_once",
+            OptionPick::Cancelled => "cancelled",
+        };
+        let question = self.question.clone();
+        self.mailbox.put(SessionMessage::Chosen { question, answer: told }).await;
+        picked
+    }
+}
+
+async fn create(to_client: &ClientHandle, request: CreateElicitationRequest) -> ElicitationAnswer {
+    match to_client.ask(request, ANSWER_MAX).await.map(|response| response.action) {
+        Ok(ElicitationAction::Accept(accepted)) => {
+            let content = accepted.content.map(serde_json::to_value);
+            match content {
+                Some(Ok(Value::Object(content))) => ElicitationAnswer::Accept(content),
+                _ => ElicitationAnswer::Accept(Map::new()),
+            }
+        }
+        Ok(ElicitationAction::Decline) => ElicitationAnswer::Decline,
+        Ok(_) => ElicitationAnswer::Cancel,
+        Err(error) => {
+            tracing::warn!(code = error.code.value(), "a question was not answered");
+            ElicitationAnswer::Cancel
+        }
+    }
+}
+
+/// What was picked among options.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum OptionPick {
+    /// A value, by its place.
+    Value(usize),
+    /// Nothing more.
+    Done,
+    /// Nothing at all.
+    Nothing,
+    /// The question was taken back, or nobody answered it.
+    Cancelled,
+}
+
+impl OptionPick {
+    fn option(id: &str) -> Self {
+        match id {
+            DONE => Self::Done,
+            id => id.parse().map_or(Self::Nothing, Self::Value),
+        }
+    }
+}
+
+/// How many values of a field are wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SelectionCount {
+    One,
+    Several { least: usize, most: usize },
+}
+
+/// A field with a few values.
+#[derive(Debug, PartialEq)]
+struct ChoiceField {
+    field: String,
+    count: SelectionCount,
+    /// What it is about, where the form has several.
+    about: Option<String>,
+    /// Each value, and what it is called.
+    values: Vec<(String, String)>,
+}
+
+/// A form that is nothing but choices, beside texts that may be left out.
+fn choices(schema: &Value) -> Option<Vec<ChoiceField>> {
+    let properties = schema.get("properties")?.as_object()?;
+    let required = schema.get("required").and_then(Value::as_array);
+    let is_optional = |name: &str| !required.is_some_and(|all| all.iter().any(|one| one == name));
+    let mut choices = Vec::new();
+    for (name, about) in properties {
+        match ChoiceField::of(name, about) {
+            Some(choice) => choices.push(choice),
+            None if is_optional(name) && about.get("type") == Some(&Value::from("string")) => {}
+            None => return None,
+        }
+    }
+    if let [alone] = &mut choices[..] {
+        alone.about = None;
+    }
+    (1..=CHOICES_MAX).contains(&choices.len()).then_some(choices)
+}
+
+impl ChoiceField {
+    fn of(field: &str, about: &Value) -> Option<Self> {
+        let named = |value: &Value| {
+            let text = value.get("const")?.as_str()?;
+            let title = value.get("title").and_then(Value::as_str).unwrap_or(text);
+            Some((text.to_owned(), title.to_owned()))
+        };
+        let is_list = about.get("type").and_then(Value::as_str) == Some("array");
+        let (of, titled) = match about.get("items").filter(|_| is_list) {
+            Some(items) => (items, "anyOf"),
+            None => (about, "oneOf"),
+        };
+        let names = of.get("enumNames").and_then(Value::as_array);
+        let plain = |(at, value): (usize, &Value)| {
+            let text = value.as_str()?;
+            let name = names.and_then(|names| names.get(at)?.as_str()).unwrap_or(text);
+            Some((text.to_owned(), name.to_owned()))
+        };
+        let values: Option<Vec<_>> = match (of.get(titled), of.get("enum")) {
+            (Some(Value::Array(values)), _) => values.iter().map(named).collect(),
+            (_, Some(Value::Array(values))) => values.iter().enumerate().map(plain).collect(),
+            _ => None,
+        };
+        let figure = |key: &str| about.get(key)?.as_u64()?.try_into().ok();
+        let count = match is_list {
+            true => SelectionCount::Several {
+                least: figure("minItems").unwrap_or(0),
+                most: figure("maxItems").unwrap_or(usize::MAX),
+            },
+            false => SelectionCount::One,
+        };
+        let values = values.filter(|values| (1..=OPTIONS_MAX).contains(&values.len()))?;
+        let text = |key: &str| about.get(key).and_then(Value::as_str);
+        let about = text("description").or_else(|| text("title")).map(str::to_owned);
+        Some(Self { field: field.to_owned(), count, about, values })
+    }
+
+    /// What can be picked once these were chosen, of which there have to be so many.
+    fn options(&self, chosen: &[usize], least: usize) -> Vec<PermissionOption> {
+        let option = |(at, (_, title)): (usize, &(String, String))| {
+            PermissionOption::new(at.to_string(), title.clone(), PermissionOptionKind::AllowOnce)
+        };
+        let left = self.values.iter().enumerate().filter(|(at, _)| !chosen.contains(at));
+        let mut options: Vec<PermissionOption> = left.map(option).collect();
+        if !chosen.is_empty() && chosen.len() >= least {
+            let kind = PermissionOptionKind::AllowOnce;
+            options.insert(0, PermissionOption::new(DONE, "Done", kind));
+        }
+        let kind = PermissionOptionKind::RejectOnce;
+        options.push(PermissionOption::new(NONE, "None of these", kind));
+        options
+    }
+
+    fn titles(&self, chosen: &[usize]) -> String {
+        let titles = chosen.iter().filter_map(|at| self.values.get(*at));
+        titles.map(|(_, title)| title.as_str()).collect::<Vec<_>>().join("; ")
+    }
+
+    fn answer(&self, value: Value) -> ElicitationAnswer {
+        ElicitationAnswer::Accept(Map::from_iter([(self.field.clone(), value)]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// Each choice as `field about value=title …`.
+    #[track_caller]
+    fn check(schema: Value, expected: Option<&[&str]>) {
+        let shown = |choice: ChoiceField| {
+            let values = choice.values.iter().map(|(value, title)| format!(" {value}={title}"));
+            let count = match choice.count {
+                SelectionCount::One => String::new(),
+                SelectionCount::Several { least, most } => format!("[{least}..={most}]"),
+            };
+            format!("{}{count} {:?}{}", choice.field, choice.about, values.collect::<String>())
+        };
+        let found: Option<Vec<String>> =
+            choices(&schema).map(|choices| choices.into_iter().map(shown).collect());
+        let found: Option<Vec<&str>> =
+            found.as_ref().map(|found| found.iter().map(String::as_str).collect());
+        assert_eq!(found.as_deref(), expected);
+    }
+
+    #[test]
+    fn fields_with_a_few_values_are_choices() {
+        let titled = json!({"properties": {"c": {"oneOf": [{"const": "r", "title": "Red"}]}}});
+        check(titled, Some(&["c None r=Red"]));
+        let plain = json!({"properties": {"c": {"title": "C", "enum": ["a", "b"]}}});
+        check(plain, Some(&["c None a=a b=b"]));
+        let named = json!({"properties": {"c": {"enum": ["a", "b"], "enumNames": ["A"]}}});
+        check(named, Some(&["c None a=A b=b"]));
+        let several = json!({"properties": {
+            "c": {"title": "C", "description": "Which?", "enum": ["a"]},
+            "d": {"title": "D", "enum": ["b"]},
+        }});
+        check(several, Some(&["c Some(\"Which?\") a=a", "d Some(\"D\") b=b"]));
+        check(json!({"properties": {"c": {"type": "string"}}}), None);
+        check(json!({"properties": {"c": {"enum": []}}}), None);
+        check(json!({}), None);
+    }
+
+    #[test]
+    fn a_text_beside_a_choice_can_be_left_out_unless_it_is_needed() {
+        let fields = json!({"c": {"enum": ["a"]}, "t": {"type": "string"}});
+        check(json!({ "properties": fields }), Some(&["c None a=a"]));
+        check(json!({"properties": fields, "required": ["c"]}), Some(&["c None a=a"]));
+        check(json!({"properties": fields, "required": ["t"]}), None);
+        let many =
+            json!({"c": {"enum": ["a"]}, "m": {"type": "array", "items": {"type": "string"}}});
+        check(json!({ "properties": many }), None);
+    }
+
+    #[test]
+    fn several_of_a_few_values_are_choices_too() {
+        let titled = json!({"properties": {"m": {"type": "array", "maxItems": 2,
+            "items": {"anyOf": [{"const": "a", "title": "A"}, {"const": "b", "title": "B"}]}}}});
+        check(titled, Some(&["m[0..=2] None a=A b=B"]));
+        let plain = json!({"properties": {"m": {"type": "array", "minItems": 1, "maxItems": 9,
+            "items": {"enum": ["a"]}}}});
+        check(plain, Some(&["m[1..=9] None a=a"]));
+    }
+
+    #[test]
+    fn what_was_chosen_is_not_offered_again_and_there_is_an_end() {
+        let schema = json!({"properties": {"m": {"type": "array", "items": {"enum": ["a", "b"]}}}});
+        let choice = choices(&schema).unwrap().remove(0);
+        let ids = |chosen: &[usize], least: usize| {
+            let options = choice.options(chosen, least);
+            options.iter().map(|option| option.option_id.0.to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(ids(&[], 0), ["0", "1", "none"]);
+        assert_eq!(ids(&[1], 0), ["done", "0", "none"]);
+        assert_eq!(ids(&[1], 2), ["0", "none"]);
+        assert_eq!(choice.titles(&[1, 0]), "b; a");
+        for (id, expected) in [
+            ("1", OptionPick::Value(1)),
+            ("done", OptionPick::Done),
+            ("none", OptionPick::Nothing),
+            ("", OptionPick::Nothing),
+        ] {
+            assert_eq!(OptionPick::option(id), expected);
+        }
+    }
+}

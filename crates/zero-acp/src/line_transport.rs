@@ -1,0 +1,311 @@
+//! A message a line, both ways, with bounds that the SDK has not: how long a line may be, and how
+//! much may wait for a client that does not read.
+//!
+//! The SDK quotes a line that it cannot parse in its answer. What is no JSON, or too long, is
+//! therefore replaced by a few words before the SDK sees it: the client gets its error, and nothing
+//! that was in the line goes anywhere.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use agent_client_protocol::Lines;
+use futures_util::task::AtomicWaker;
+use futures_util::{Sink, Stream, stream};
+use serde::de::IgnoredAny;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::Notify;
+use tokio::time::sleep;
+use zero_runtime::line_reader::{LineEvent, LineReader};
+
+/// Bytes of a line. A prompt with a few pictures fits.
+pub(crate) const LINE_BYTES_MAX: usize = 32 * 1024 * 1024;
+/// How long a client that says nothing more may take to read the last words.
+const LAST_WORDS_MAX: Duration = Duration::from_secs(1);
+/// Updates that wait to be written. Whoever has more to tell waits.
+const UPDATES_WAITING_MAX: usize = 64;
+/// Messages that are taken while nothing that was said is read.
+const UNREAD_MAX: usize = 1_024;
+/// When nothing was written for so long, nothing waits.
+const QUIET: Duration = Duration::from_millis(20);
+/// How what is counted begins, as the SDK writes it: updates, and how calls are coming along.
+const UPDATES: [&str; 3] = [
+    r#"{"jsonrpc":"2.0","method":"session/update""#,
+    r#"{"jsonrpc":"2.0","method":"_zero/tools/progress""#,
+    r#"{"jsonrpc":"2.0","method":"tools/progress""#,
+];
+
+/// What is on its way out. Clones count together.
+#[derive(Clone, Default)]
+pub(crate) struct WriteBacklog {
+    shared: Arc<BacklogState>,
+}
+
+#[derive(Default)]
+struct BacklogState {
+    /// Updates that were said and not written.
+    updates: AtomicUsize,
+    /// Messages taken since one was written.
+    taken: AtomicUsize,
+    /// Whether a write waits for the client.
+    is_stuck: AtomicBool,
+    /// Whether nobody reads any more: nothing waits for being written then.
+    is_gone: AtomicBool,
+    written: Notify,
+    /// The write that waits.
+    writer: AtomicWaker,
+}
+
+impl WriteBacklog {
+    /// Counts an update, and waits while too many wait.
+    pub(crate) async fn admit_update(&self) {
+        loop {
+            let written = self.shared.written.notified();
+            let waiting = self.shared.updates.load(Ordering::Acquire);
+            if waiting < UPDATES_WAITING_MAX || self.is_gone() {
+                break;
+            }
+            written.await;
+        }
+        self.shared.updates.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Whether the client reads no more.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.shared.is_gone.load(Ordering::Acquire)
+    }
+
+    /// Nobody reads any more.
+    fn give_up(&self) {
+        self.shared.is_gone.store(true, Ordering::Release);
+        self.shared.written.notify_waiters();
+        self.shared.writer.wake();
+    }
+
+    fn wrote(&self, is_update: bool) {
+        let shared = &self.shared;
+        if is_update {
+            let less = |count: usize| Some(count.saturating_sub(1));
+            // A count that went below zero would let nobody through again.
+            let _ = shared.updates.fetch_update(Ordering::AcqRel, Ordering::Acquire, less);
+        }
+        shared.taken.store(0, Ordering::Release);
+        shared.is_stuck.store(false, Ordering::Release);
+        shared.written.notify_waiters();
+    }
+
+    /// Waits while much was asked and nothing of what was said is read.
+    async fn admit_message(&self) {
+        if self.shared.taken.fetch_add(1, Ordering::AcqRel) < UNREAD_MAX {
+            return;
+        }
+        while self.shared.is_stuck.load(Ordering::Acquire) {
+            let written = self.shared.written.notified();
+            if !self.shared.is_stuck.load(Ordering::Acquire) {
+                break;
+            }
+            tokio::select! {
+                () = written => {}
+                () = sleep(QUIET) => {}
+            }
+        }
+    }
+}
+
+/// The transport that the SDK is given.
+pub(crate) fn lines(
+    input: impl AsyncRead + Send + Unpin + 'static,
+    output: impl AsyncWrite + Send + Unpin + 'static,
+    gauge: WriteBacklog,
+) -> Lines<
+    impl Sink<String, Error = io::Error> + Send + 'static,
+    impl Stream<Item = io::Result<String>> + Send + 'static,
+> {
+    let reader = LineReader::new(input, LINE_BYTES_MAX);
+    let incoming = stream::unfold((reader, gauge.clone()), async |(mut reader, gauge)| {
+        gauge.admit_message().await;
+        let Some(line) = next(&mut reader).await else {
+            // Who went away may have left a pipe behind that nobody reads.
+            tokio::spawn(async move {
+                sleep(LAST_WORDS_MAX).await;
+                gauge.give_up();
+            });
+            return None;
+        };
+        Some((line, (reader, gauge)))
+    });
+    let outgoing =
+        LineSink { output: Box::pin(output), bytes: Vec::new(), at: 0, gauge, is_update: false };
+    Lines::new(outgoing, Box::pin(incoming))
+}
+
+/// The next line that says anything; `None` at the end.
+async fn next(reader: &mut LineReader) -> Option<io::Result<String>> {
+    loop {
+        let line = match reader.next().await {
+            Err(error) => return Some(Err(error)),
+            Ok(LineEvent::TooLong(_)) => {
+                let words =
+                    format!("a line of more than {LINE_BYTES_MAX} bytes, which was skipped");
+                return Some(Ok(words));
+            }
+            Ok(LineEvent::TooLongEnd(_)) => continue,
+            Ok(LineEvent::End(rest)) if rest.iter().all(u8::is_ascii_whitespace) => return None,
+            Ok(LineEvent::End(rest) | LineEvent::Whole(rest)) => rest,
+        };
+        if line.iter().all(u8::is_ascii_whitespace) {
+            continue;
+        }
+        let text = match String::from_utf8(line) {
+            Ok(text) => text,
+            Err(_) => return Some(Ok("a line that is no UTF-8".to_owned())),
+        };
+        return Some(Ok(match serde_json::from_str::<IgnoredAny>(&text) {
+            Ok(_) => text,
+            Err(error) => format!("a line that is no JSON at column {}", error.column()),
+        }));
+    }
+}
+
+/// Writes lines, one at a time.
+struct LineSink<W> {
+    output: Pin<Box<W>>,
+    bytes: Vec<u8>,
+    at: usize,
+    gauge: WriteBacklog,
+    is_update: bool,
+}
+
+impl<W: AsyncWrite> LineSink<W> {
+    fn poll_write_out(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while self.at < self.bytes.len() {
+            self.gauge.shared.writer.register(cx.waker());
+            if self.gauge.is_gone() {
+                return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
+            }
+            let rest = self.bytes.get(self.at..).unwrap_or_default();
+            let written = match self.output.as_mut().poll_write(cx, rest) {
+                Poll::Pending => {
+                    self.gauge.shared.is_stuck.store(true, Ordering::Release);
+                    return Poll::Pending;
+                }
+                Poll::Ready(Ok(written)) => written,
+                Poll::Ready(Err(error)) => {
+                    self.gauge.give_up();
+                    return Poll::Ready(Err(error));
+                }
+            };
+            if written == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+            self.at += written;
+        }
+        ready!(self.output.as_mut().poll_flush(cx))?;
+        if !self.bytes.is_empty() {
+            self.bytes = Vec::new();
+            self.at = 0;
+            self.gauge.wrote(self.is_update);
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<W: AsyncWrite> Sink<String> for LineSink<W> {
+    type Error = io::Error;
+
+    fn poll_ready(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.poll_write_out(cx)
+    }
+
+    fn start_send(mut self: Pin<&mut Self>, line: String) -> io::Result<()> {
+        self.is_update = UPDATES.iter().any(|update| line.starts_with(update));
+        self.bytes = line.into_bytes();
+        self.bytes.push(b'\n');
+        self.at = 0;
+        Ok(())
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.poll_write_out(cx)
+    }
+
+    fn poll_close(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.poll_write_out(cx))?;
+        self.output.as_mut().poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn read(bytes: &'static [u8]) -> Vec<String> {
+        let mut reader = LineReader::new(bytes, 32);
+        let mut lines = Vec::new();
+        while let Some(line) = next(&mut reader).await {
+            lines.push(line.unwrap());
+        }
+        lines
+    }
+
+    #[tokio::test]
+    async fn what_is_no_message_is_not_quoted() {
+        let lines = read(b"{\"a\":1}\n\n  \r\nsecret\n\xff\n{\"b\":2}").await;
+        let expected = [
+            "{\"a\":1}",
+            "a line that is no JSON at column 1",
+            "a line that is no UTF-8",
+            "{\"b\":2}",
+        ];
+        assert_eq!(lines, expected);
+        let long = read(b"[1,2,3,4,5,6,7,8,9,0,1,2,3,4,5,6,7]\n1\n").await;
+        assert!(long[0].starts_with("a line of more than"), "{long:?}");
+        assert_eq!(long[1], "1");
+    }
+
+    #[tokio::test]
+    async fn who_tells_more_than_is_read_waits() {
+        let gauge = WriteBacklog::default();
+        for _ in 0..UPDATES_WAITING_MAX {
+            gauge.admit_update().await;
+        }
+        let waiting = tokio::spawn({
+            let gauge = gauge.clone();
+            async move { gauge.admit_update().await }
+        });
+        tokio::task::yield_now().await;
+        assert!(!waiting.is_finished());
+        gauge.wrote(false);
+        tokio::task::yield_now().await;
+        assert!(!waiting.is_finished());
+        gauge.wrote(true);
+        waiting.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn nobody_waits_for_a_client_that_is_gone() {
+        use futures_util::SinkExt as _;
+        let gauge = WriteBacklog::default();
+        for _ in 0..UPDATES_WAITING_MAX {
+            gauge.admit_update().await;
+        }
+        // It reads nothing, and a line does not fit into its pipe.
+        let (_unread, output) = tokio::io::duplex(8);
+        let mut sink = LineSink {
+            output: Box::pin(output),
+            bytes: Vec::new(),
+            at: 0,
+            gauge: gauge.clone(),
+            is_update: false,
+        };
+        let writing = tokio::spawn(async move { sink.send("a long line".to_owned()).await });
+        tokio::task::yield_now().await;
+        assert!(!writing.is_finished());
+        gauge.give_up();
+        assert_eq!(writing.await.unwrap().unwrap_err().kind(), io::ErrorKind::BrokenPipe);
+        gauge.admit_update().await;
+    }
+}

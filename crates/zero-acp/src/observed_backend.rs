@@ -1,0 +1,104 @@
+//! Hands whose calls are also told to the session's task, as they are made.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio_util::sync::CancellationToken;
+use zero_core::ToolKind;
+use zero_core::event::FilePosition;
+use zero_policy::PermissionMode;
+use zero_runtime::DialectName;
+use zero_runtime::tool::BoxFuture;
+use zero_session::tool_backend::{
+    BackendCall, BackendResult, CallObserver, ToolBackend, ToolBackendError, ToolCatalog,
+};
+
+use crate::local_mode::LocalMode;
+use crate::output_buffer::OutputBuffer;
+use crate::session_message::{SessionMessage, SessionSender};
+
+/// Hands, and who hears of their calls besides.
+pub(crate) struct ObservedToolBackend {
+    pub(crate) hands: Arc<dyn ToolBackend>,
+    pub(crate) mailbox: SessionSender,
+    pub(crate) own_mode: Arc<LocalMode>,
+}
+
+impl ToolBackend for ObservedToolBackend {
+    fn bench(&self, dialect: DialectName) -> BoxFuture<'_, Result<ToolCatalog, ToolBackendError>> {
+        self.hands.bench(dialect)
+    }
+
+    fn call(
+        &self,
+        call: BackendCall,
+        cancel: CancellationToken,
+        watch: Arc<dyn CallObserver>,
+    ) -> BoxFuture<'_, BackendResult> {
+        let tap = ForwardingObserver {
+            call: call.id.clone(),
+            watch,
+            mailbox: self.mailbox.clone(),
+            printed: Arc::default(),
+            untold: Mutex::default(),
+        };
+        self.hands.call(call, cancel, Arc::new(tap))
+    }
+
+    fn set_mode(&self, mode: PermissionMode) -> BoxFuture<'_, Result<(), ToolBackendError>> {
+        self.own_mode.wish(mode);
+        Box::pin(self.own_mode.tell(&*self.hands))
+    }
+
+    fn folder(&self) -> Option<PathBuf> {
+        self.hands.folder()
+    }
+
+    fn whereabouts(&self) -> String {
+        self.hands.whereabouts()
+    }
+}
+
+/// Hears of one call, and passes it on both ways. What finds no room is told by the ledger, or with
+/// the next word.
+struct ForwardingObserver {
+    call: String,
+    watch: Arc<dyn CallObserver>,
+    mailbox: SessionSender,
+    printed: Arc<OutputBuffer>,
+    /// Whether something was printed and the letter about it found no room.
+    untold: Mutex<bool>,
+}
+
+impl CallObserver for ForwardingObserver {
+    fn described(&self, title: String, kind: ToolKind, locations: Vec<FilePosition>) {
+        let _ = self.mailbox.try_put(SessionMessage::Described {
+            call: self.call.clone(),
+            title: title.clone(),
+            kind,
+            locations: locations.clone(),
+        });
+        self.watch.described(title, kind, locations);
+    }
+
+    fn progress(&self, message: String) {
+        self.watch.progress(message);
+    }
+
+    fn begun(&self) {
+        let _ = self.mailbox.try_put(SessionMessage::Begun { call: self.call.clone() });
+        self.watch.begun();
+    }
+
+    fn printed(&self, text: &str) {
+        let mut untold = self.untold.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.printed.push(text) || *untold {
+            let letter = SessionMessage::Printed {
+                call: self.call.clone(),
+                printed: Arc::clone(&self.printed),
+            };
+            *untold = self.mailbox.try_put(letter).is_err();
+        }
+        self.watch.printed(text);
+    }
+}

@@ -1,0 +1,48 @@
+//! What a command printed and nobody took yet.
+
+use std::sync::{Mutex, PoisonError};
+
+/// Bytes that wait. Of more, the oldest go: the result has everything.
+const WAITING_BYTES_MAX: usize = 256 * 1024;
+
+/// What a command printed and nobody took yet.
+#[derive(Default)]
+pub(crate) struct OutputBuffer {
+    text: Mutex<String>,
+}
+
+impl OutputBuffer {
+    /// Adds to it. True when nothing waited: somebody has to be told.
+    pub(crate) fn push(&self, more: &str) -> bool {
+        let mut text = self.text.lock().unwrap_or_else(PoisonError::into_inner);
+        let was_empty = text.is_empty();
+        text.push_str(more);
+        if text.len() > WAITING_BYTES_MAX {
+            let from = text.len() - WAITING_BYTES_MAX;
+            let from = text.ceil_char_boundary(from);
+            *text = text.split_off(from);
+        }
+        was_empty
+    }
+
+    /// Everything that waits.
+    pub(crate) fn take(&self) -> String {
+        std::mem::take(&mut *self.text.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_waits_is_bounded_and_told_once() {
+        let printed = OutputBuffer::default();
+        assert!(printed.push("a"));
+        assert!(!printed.push("b"));
+        assert_eq!(printed.take(), "ab");
+        assert!(printed.push(&"ä".repeat(WAITING_BYTES_MAX)));
+        assert!(printed.take().len() <= WAITING_BYTES_MAX);
+        assert_eq!(printed.take(), "");
+    }
+}

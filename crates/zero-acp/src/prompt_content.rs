@@ -1,0 +1,273 @@
+//! What a person said in an editor, as a session takes it.
+
+use std::path::{Path, PathBuf};
+
+use agent_client_protocol::v1::schema::{
+    ContentBlock, EmbeddedResourceResource, ImageContent, ResourceLink, TextResourceContents,
+};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use zero_core::event::PromptAttachment;
+
+use crate::text_sanitizer::{escaped, fenced, one_line};
+
+/// Most bytes of the words of a prompt.
+pub(crate) const TEXT_BYTES_MAX: usize = 2 * 1024 * 1024;
+/// Most bytes of a picture.
+pub(crate) const PICTURE_BYTES_MAX: usize = 6 * 1024 * 1024;
+/// Most pictures.
+pub(crate) const PICTURES_MAX: usize = 20;
+
+/// What stands before the folder in a prompt that says it.
+const FOLDER_OPENS: &str = "[Working directory: ";
+/// What stands after it.
+const FOLDER_CLOSES: &str = "]\n\n";
+/// Kinds of pictures that models take.
+const PICTURES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
+/// Longest name of a command.
+const COMMAND_LEN_MAX: usize = 256;
+/// How much of a part's name an error repeats.
+const NAMED_CHARS_MAX: usize = 80;
+
+/// What was said.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct PromptContent {
+    /// The words.
+    pub(crate) text: String,
+    /// The pictures.
+    pub(crate) attachments: Vec<PromptAttachment>,
+    /// Pictures that were only named. They are read as tools read, so that policy holds.
+    pub(crate) pictures: Vec<PathBuf>,
+}
+
+/// Why it cannot be said.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum PromptError {
+    /// Nothing was said.
+    #[error("the prompt is empty; say what is wanted")]
+    Empty,
+    /// Too much was.
+    #[error(
+        "the prompt has {bytes} bytes and at most {bytes_max} can be sent; put the rest into a file and name it"
+    )]
+    TooLong {
+        /// How much.
+        bytes: usize,
+        /// How much may be.
+        bytes_max: usize,
+    },
+    /// It has a part of a kind that was not offered.
+    #[error("a prompt cannot have {what}")]
+    NotTaken {
+        /// Which kind.
+        what: &'static str,
+    },
+    /// A part is not what it says.
+    #[error("{what}")]
+    Bad {
+        /// Which, and why.
+        what: String,
+    },
+}
+
+/// The words and pictures of a prompt. `said_folder` is told first, to a gateway that has no other way
+/// to know it; before a slash command it is not, since that has to come first.
+pub(crate) fn translate(
+    blocks: &[ContentBlock],
+    said_folder: Option<&Path>,
+) -> Result<PromptContent, PromptError> {
+    let mut said = PromptContent::default();
+    let mut is_first = true;
+    for block in blocks {
+        let words = match block {
+            ContentBlock::Text(text) => Some(text.text.clone()),
+            ContentBlock::ResourceLink(link) => {
+                said.pictures.extend(named_picture(link));
+                Some(linked(link))
+            }
+            ContentBlock::Resource(embedded) => match &embedded.resource {
+                EmbeddedResourceResource::TextResourceContents(text) => Some(embedded_text(text)),
+                EmbeddedResourceResource::BlobResourceContents(blob) => {
+                    let mime = blob.mime_type.as_deref().unwrap_or("no type");
+                    if !mime.trim_start().to_ascii_lowercase().starts_with("image/") {
+                        let (uri, mime) = (named(&blob.uri), named(mime));
+                        return bad(format!(
+                            "`{uri}` is embedded as bytes ({mime}), and only pictures can be; link to it, so that it can be read as a file"
+                        ));
+                    }
+                    said.attachments.push(picture(&blob.blob, mime, Some(&blob.uri))?);
+                    None
+                }
+                _ => return Err(PromptError::NotTaken { what: "a resource of this kind" }),
+            },
+            ContentBlock::Image(ImageContent { data, mime_type, uri, .. }) => {
+                said.attachments.push(picture(data, mime_type, uri.as_deref())?);
+                None
+            }
+            ContentBlock::Audio(_) => return Err(PromptError::NotTaken { what: "audio" }),
+            _ => return Err(PromptError::NotTaken { what: "a part of this kind" }),
+        };
+        if let Some(words) = words {
+            if !std::mem::take(&mut is_first) {
+                said.text.push('\n');
+            }
+            said.text.push_str(&words);
+        }
+        check_size(&said.text)?;
+        let pictures = said.attachments.len().saturating_add(said.pictures.len());
+        if pictures > PICTURES_MAX {
+            return bad(format!(
+                "the prompt has more than {PICTURES_MAX} pictures; send fewer at a time"
+            ));
+        }
+    }
+    if said.text.contains('\0') {
+        return bad("the prompt has a NUL character; leave it out".to_owned());
+    }
+    let has_pictures = !said.attachments.is_empty() || !said.pictures.is_empty();
+    if said.text.trim().is_empty() && !has_pictures {
+        return Err(PromptError::Empty);
+    }
+    if let Some(folder) = said_folder.filter(|_| !is_command(&said.text)) {
+        let folder = escaped(&folder.to_string_lossy());
+        said.text.insert_str(0, &format!("{FOLDER_OPENS}{folder}{FOLDER_CLOSES}"));
+        check_size(&said.text)?;
+    }
+    Ok(said)
+}
+
+/// A prompt without the folder that was said before it.
+pub(crate) fn without_folder(text: &str) -> &str {
+    let after = text.strip_prefix(FOLDER_OPENS).and_then(|rest| rest.split_once(FOLDER_CLOSES));
+    match after {
+        Some((folder, prompt)) if !folder.contains('\n') => prompt,
+        _ => text,
+    }
+}
+
+/// A folder as it is said: a person's own name is nobody else's business.
+pub(crate) fn said_as(folder: &Path, home: Option<&Path>) -> PathBuf {
+    let home = home.filter(|home| home.parent().is_some());
+    match home.and_then(|home| folder.strip_prefix(home).ok()) {
+        // Joining an empty path would leave a slash at the end.
+        Some(inner) if inner.as_os_str().is_empty() => PathBuf::from("~"),
+        Some(inner) => Path::new("~").join(inner),
+        None => folder.to_owned(),
+    }
+}
+
+fn check_size(text: &str) -> Result<(), PromptError> {
+    match text.len() {
+        bytes if bytes > TEXT_BYTES_MAX => {
+            Err(PromptError::TooLong { bytes, bytes_max: TEXT_BYTES_MAX })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether sessions read it as a command: a slash and a plain name.
+fn is_command(text: &str) -> bool {
+    let Some(after) = text.strip_prefix('/') else { return false };
+    let name = after.split(char::is_whitespace).next().unwrap_or_default();
+    let starts_well = name.starts_with(|c: char| c.is_ascii_alphanumeric());
+    let all_allowed = name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-:".contains(&b));
+    starts_well && all_allowed && name.len() <= COMMAND_LEN_MAX
+}
+
+fn linked(link: &ResourceLink) -> String {
+    let title = link.title.as_deref().filter(|title| !title.is_empty()).unwrap_or(&link.name);
+    let uri = escaped(&link.uri);
+    match title.trim() {
+        "" => format!("[Resource link] {uri}"),
+        title => format!("[Resource link ({})] {uri}", bracketed(title)),
+    }
+}
+
+/// A name that cannot leave the brackets it stands in.
+fn bracketed(name: &str) -> String {
+    let mut safe = String::new();
+    for c in escaped(name).chars() {
+        if matches!(c, '(' | ')' | '[' | ']') {
+            safe.push('\\');
+        }
+        safe.push(c);
+    }
+    safe
+}
+
+fn embedded_text(text: &TextResourceContents) -> String {
+    format!("[Resource] {}\n{}", escaped(&text.uri), fenced(&text.text, ""))
+}
+
+/// The file of a picture that is linked to.
+fn named_picture(link: &ResourceLink) -> Option<PathBuf> {
+    link.mime_type.as_deref().and_then(picture_kind)?;
+    file_of(&link.uri)
+}
+
+/// The path in a `file:` address on this machine.
+fn file_of(uri: &str) -> Option<PathBuf> {
+    let (scheme, rest) = uri.split_once("://")?;
+    if !scheme.eq_ignore_ascii_case("file") {
+        return None;
+    }
+    let rest = rest.split(['?', '#']).next()?;
+    let (host, path) = rest.split_at(rest.find('/')?);
+    if !host.is_empty() && !host.eq_ignore_ascii_case("localhost") {
+        return None;
+    }
+    let mut bytes = Vec::with_capacity(path.len());
+    let mut left = path.bytes();
+    while let Some(byte) = left.next() {
+        bytes.push(match byte {
+            b'%' => {
+                let digits = [left.next()?, left.next()?];
+                u8::from_str_radix(std::str::from_utf8(&digits).ok()?, 16).ok()?
+            }
+            byte => byte,
+        });
+    }
+    let path = String::from_utf8(bytes).ok()?;
+    (!path.chars().any(char::is_control)).then(|| PathBuf::from(path))
+}
+
+/// The kind of picture that a media type names.
+fn picture_kind(mime: &str) -> Option<&'static str> {
+    let kind = mime.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let kind = if kind == "image/jpg" { "image/jpeg" } else { kind.as_str() };
+    PICTURES.into_iter().find(|known| *known == kind)
+}
+
+fn picture(data: &str, mime: &str, uri: Option<&str>) -> Result<PromptAttachment, PromptError> {
+    let Some(mime) = picture_kind(mime) else {
+        let (mime, known) = (named(mime), PICTURES.join(", "));
+        return bad(format!("a picture cannot be `{mime}`; it can be {known}"));
+    };
+    // Four characters make three bytes; what is too long is not decoded to be told so.
+    let most = PICTURE_BYTES_MAX.div_ceil(3).saturating_mul(4);
+    let bytes = if data.len() > most { None } else { Some(STANDARD.decode(data)) };
+    match bytes {
+        Some(Err(_)) => bad(format!("the data of a picture ({mime}) is not base64")),
+        Some(Ok(bytes)) if bytes.is_empty() => bad(format!("a picture ({mime}) is empty")),
+        Some(Ok(bytes)) if bytes.len() <= PICTURE_BYTES_MAX => {
+            let name = uri.and_then(|uri| uri.rsplit('/').next()).map(|name| one_line(name, 255));
+            let name = name.filter(|name| !name.is_empty());
+            Ok(PromptAttachment { mime: mime.to_owned(), data: data.to_owned(), name })
+        }
+        _ => {
+            let most = PICTURE_BYTES_MAX / 1024 / 1024;
+            bad(format!("a picture ({mime}) is larger than {most} MiB; send a smaller one"))
+        }
+    }
+}
+
+fn named(text: &str) -> String {
+    one_line(text, NAMED_CHARS_MAX)
+}
+
+fn bad<T>(what: String) -> Result<T, PromptError> {
+    Err(PromptError::Bad { what })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,200 @@
+//! What becomes of the parts of a prompt.
+
+use agent_client_protocol::v1::schema::ContentBlock;
+use serde_json::{Value, json};
+
+use super::*;
+
+fn blocks(blocks: Value) -> Vec<ContentBlock> {
+    serde_json::from_value(blocks).unwrap()
+}
+
+/// The words that come of some parts, or why none do.
+#[track_caller]
+fn check(parts: Value, folder: Option<&str>, expected: &str) {
+    let said = translate(&blocks(parts), folder.map(Path::new));
+    let told = said.map_or_else(|error| format!("! {error}"), |said| said.text);
+    assert_eq!(told, expected);
+}
+
+fn text(text: &str) -> Value {
+    json!({"type": "text", "text": text})
+}
+
+fn link(fields: Value) -> Value {
+    let mut link = json!({"type": "resource_link", "uri": "file:///w/a.rs", "name": "a.rs"});
+    link.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+    link
+}
+
+#[test]
+fn words_come_in_their_order() {
+    check(json!([text("a"), text("b")]), None, "a\nb");
+    check(
+        json!([text("look at"), link(json!({})), text("please")]),
+        None,
+        "look at\n[Resource link (a.rs)] file:///w/a.rs\nplease",
+    );
+    check(
+        json!([link(json!({"title": "x)] rm\n[", "uri": "file:///a\u{1b}\nb"}))]),
+        None,
+        "[Resource link (x\\)\\] rm\\n\\[)] file:///a\\u{1b}\\nb",
+    );
+    check(json!([link(json!({"name": ""}))]), None, "[Resource link] file:///w/a.rs");
+    let resource = |text: &str| json!({"type": "resource", "resource": {"uri": "file:///w/a.rs", "text": text}});
+    check(json!([resource("let a;")]), None, "[Resource] file:///w/a.rs\n```\nlet a;\n```");
+    check(json!([resource("```\n")]), None, "[Resource] file:///w/a.rs\n````\n```\n````");
+}
+
+#[test]
+fn the_folder_is_said_first_but_not_before_a_command() {
+    let folder = Some("~/project");
+    check(json!([text("hi")]), folder, "[Working directory: ~/project]\n\nhi");
+    check(json!([text("hi")]), Some("/a\nb"), "[Working directory: /a\\nb]\n\nhi");
+    check(json!([text("/mode plan")]), folder, "/mode plan");
+    check(json!([text("/project:x")]), folder, "/project:x");
+    for no_command in ["/etc/passwd is bad", " /mode", "/", "/-x"] {
+        let told = format!("[Working directory: ~/project]\n\n{no_command}");
+        check(json!([text(no_command)]), folder, &told);
+    }
+}
+
+#[test]
+fn a_folder_that_was_said_can_be_left_out_again() {
+    #[track_caller]
+    fn check(text: &str, expected: &str) {
+        assert_eq!(without_folder(text), expected);
+    }
+    check("[Working directory: ~/project]\n\nhi", "hi");
+    check("[Working directory: ~/project] hi", "[Working directory: ~/project] hi");
+    check("[Working directory: a\nb]\n\nhi", "[Working directory: a\nb]\n\nhi");
+    check("hi [Working directory: x]\n\n", "hi [Working directory: x]\n\n");
+}
+
+#[test]
+fn home_is_said_as_a_tilde() {
+    #[track_caller]
+    fn check(folder: &str, home: Option<&str>, expected: &str) {
+        assert_eq!(said_as(Path::new(folder), home.map(Path::new)), Path::new(expected));
+        let said = said_as(Path::new(folder), home.map(Path::new));
+        assert_eq!(said.to_str().unwrap(), expected);
+    }
+    check("/home/me/p", Some("/home/me"), "~/p");
+    check("/home/me", Some("/home/me"), "~");
+    check("/home/meme", Some("/home/me"), "/home/meme");
+    check("/w", Some("/"), "/w");
+    check("/w", None, "/w");
+}
+
+#[test]
+fn a_prompt_has_to_say_something_that_can_be_sent() {
+    let empty = "! the prompt is empty; say what is wanted";
+    check(json!([]), None, empty);
+    check(json!([text(" \n")]), Some("/w"), empty);
+    check(json!([text("a\0b")]), None, "! the prompt has a NUL character; leave it out");
+    let audio = json!({"type": "audio", "data": "", "mimeType": "audio/wav"});
+    check(json!([text("a"), audio]), None, "! a prompt cannot have audio");
+    let blob = |mime: Value| json!({"type": "resource", "resource": {"uri": "file:///a.pdf", "blob": "AAAA", "mimeType": mime}});
+    check(
+        json!([blob(json!("application/pdf"))]),
+        None,
+        "! `file:///a.pdf` is embedded as bytes (application/pdf), and only pictures can be; link to it, so that it can be read as a file",
+    );
+    check(
+        json!([blob(Value::Null)]),
+        None,
+        "! `file:///a.pdf` is embedded as bytes (no type), and only pictures can be; link to it, so that it can be read as a file",
+    );
+}
+
+#[test]
+fn the_size_is_bounded_with_the_folder_and_without() {
+    let size = |text: &str, folder: Option<&str>| {
+        let block = ContentBlock::from(text.to_owned());
+        translate(&[block], folder.map(Path::new)).map(|said| said.text.len())
+    };
+    let full = "a".repeat(TEXT_BYTES_MAX);
+    assert_eq!(size(&full, None), Ok(TEXT_BYTES_MAX));
+    let too_long = |bytes| Err(PromptError::TooLong { bytes, bytes_max: TEXT_BYTES_MAX });
+    assert_eq!(size(&format!("{full}a"), None), too_long(TEXT_BYTES_MAX + 1));
+    assert_eq!(size(&full, Some("/w")), too_long(TEXT_BYTES_MAX + 25));
+    // Nothing more is taken in once it is too much.
+    let many = vec![ContentBlock::from(full); 3];
+    assert_eq!(
+        translate(&many, None),
+        too_long(TEXT_BYTES_MAX * 2 + 1).map(|_: usize| PromptContent::default())
+    );
+}
+
+#[track_caller]
+fn check_pictures(parts: Value, attachments: &[(&str, Option<&str>)], pictures: &[&str]) {
+    let said = translate(&blocks(parts), None).unwrap();
+    let attached: Vec<_> =
+        said.attachments.iter().map(|it| (it.mime.as_str(), it.name.as_deref())).collect();
+    assert_eq!(attached, attachments);
+    assert_eq!(said.pictures, pictures.iter().map(PathBuf::from).collect::<Vec<_>>());
+}
+
+fn image(mime: &str, data: &str, uri: Option<&str>) -> Value {
+    json!({"type": "image", "mimeType": mime, "data": data, "uri": uri})
+}
+
+#[test]
+fn pictures_are_attached_or_named() {
+    check_pictures(
+        json!([
+            image("image/png", "AAAA", Some("file:///w/a.png")),
+            image("Image/JPG", "AAAA", None)
+        ]),
+        &[("image/png", Some("a.png")), ("image/jpeg", None)],
+        &[],
+    );
+    let blob = json!({"type": "resource", "resource": {"uri": "x://a.gif", "blob": "AAAA", "mimeType": "image/gif"}});
+    check_pictures(json!([blob]), &[("image/gif", Some("a.gif"))], &[]);
+    let linked = |uri: &str, mime: &str| link(json!({"uri": uri, "mimeType": mime}));
+    check_pictures(
+        json!([
+            linked("file:///w/a%20b.png", "image/png"),
+            linked("file://localhost/w/b.webp", "image/webp; q=1"),
+            linked("file://elsewhere/w/c.png", "image/png"),
+            linked("https://example.org/d.png", "image/png"),
+            linked("file:///w/e.svg", "image/svg+xml"),
+            linked("file:///w/f.rs", "text/plain"),
+            linked("file:///w/g%0", "image/png"),
+            linked("file:///w/h%0A.png", "image/png"),
+            linked("file:///w/i.png#top", "image/png"),
+        ]),
+        &[],
+        &["/w/a b.png", "/w/b.webp", "/w/i.png"],
+    );
+    // What is linked to stays named in the words.
+    check(
+        json!([linked("file:///w/a.png", "image/png")]),
+        None,
+        "[Resource link (a.rs)] file:///w/a.png",
+    );
+}
+
+#[test]
+fn pictures_are_checked() {
+    let check = |parts: Value, expected: &str| check(parts, None, expected);
+    check(
+        json!([image("image/tiff", "AAAA", None)]),
+        "! a picture cannot be `image/tiff`; it can be image/png, image/jpeg, image/gif, image/webp",
+    );
+    check(
+        json!([image("image/png", "not base64", None)]),
+        "! the data of a picture (image/png) is not base64",
+    );
+    check(json!([image("image/png", "", None)]), "! a picture (image/png) is empty");
+    let large = STANDARD.encode(vec![0; PICTURE_BYTES_MAX]);
+    check(json!([image("image/png", &large, None)]), "");
+    let larger = STANDARD.encode(vec![0; PICTURE_BYTES_MAX + 1]);
+    let too_large = "! a picture (image/png) is larger than 6 MiB; send a smaller one";
+    check(json!([image("image/png", &larger, None)]), too_large);
+    check(json!([image("image/png", &larger.repeat(2), None)]), too_large);
+    let some = |count| Value::from(vec![image("image/png", "AAAA", None); count]);
+    check(some(PICTURES_MAX), "");
+    let too_many = "! the prompt has more than 20 pictures; send fewer at a time";
+    check(some(PICTURES_MAX + 1), too_many);
+}

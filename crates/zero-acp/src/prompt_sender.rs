@@ -1,0 +1,183 @@
+//! Carries a prompt to the gateway, and the wish to stop it.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Waker};
+
+use agent_client_protocol::Error;
+use futures_util::future::{MaybeDone, maybe_done};
+use serde_json::json;
+use tokio::sync::{OwnedMutexGuard, oneshot};
+use tokio_util::sync::CancellationToken;
+use zero_client::SendRequest;
+use zero_core::ToolKind;
+use zero_core::event::{FilePosition, PromptAttachment, ResultContent, ToolCallStatus};
+use zero_runtime::DialectName;
+use zero_session::tool_backend::{BackendCall, BackendResult, CallObserver};
+
+use crate::cancelled_runs;
+use crate::prompt_content::PromptContent;
+use crate::rpc_error;
+use crate::session::ActiveSession;
+use crate::session_message::SessionMessage;
+
+/// What became of a prompt that will never be a run.
+pub(crate) enum PromptSendFailure {
+    /// It was stopped before it was sent.
+    Cancelled,
+    /// It could not be sent.
+    Failed(Error),
+}
+
+/// The place of a prompt among those of its session that are to be sent.
+pub(crate) struct SendQueueTicket(Pin<Box<MaybeDone<LockFuture>>>);
+
+type LockFuture = Pin<Box<dyn Future<Output = OwnedMutexGuard<()>> + Send>>;
+
+impl SendQueueTicket {
+    /// The place behind all that were asked for before.
+    pub(crate) fn next(active: &ActiveSession) -> Self {
+        let lock: LockFuture = Box::pin(Arc::clone(&active.sending).lock_owned());
+        let mut turn = Box::pin(maybe_done(lock));
+        // Who is in line is known by who asked first, not by whose task runs first.
+        let _ = turn.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        Self(turn)
+    }
+
+    /// Waits for its turn, which lasts until what is given back is dropped.
+    async fn come(mut self) -> Option<OwnedMutexGuard<()>> {
+        self.0.as_mut().await;
+        self.0.as_mut().take_output()
+    }
+}
+
+/// Carries a prompt to the gateway; after that, waits for the wish to stop it, and carries that.
+pub(crate) async fn carry(
+    active: Arc<ActiveSession>,
+    turn: SendQueueTicket,
+    run: String,
+    said: PromptContent,
+    thinking: Option<String>,
+    cancel: CancellationToken,
+    unasked: impl Future<Output = ()> + Send,
+) {
+    // `$/cancel_request` is the same wish as `session/cancel`, by another name.
+    let unasked = async {
+        unasked.await;
+        active.mailbox.put(SessionMessage::CancelRun(run.clone())).await;
+        std::future::pending::<()>().await;
+    };
+    let carried = async {
+        let sent = send(&active, turn, &run, said, thinking, &cancel).await;
+        if sent.is_none() {
+            cancel.cancelled().await;
+        }
+        sent
+    };
+    let sent = tokio::select! {
+        sent = carried => sent,
+        () = unasked => return,
+    };
+    let is_sent = match sent {
+        None => true,
+        Some(how) => {
+            // What could not be sent may have come there all the same.
+            let may_be = matches!(how, PromptSendFailure::Failed(_)) && cancel.is_cancelled();
+            let letter = SessionMessage::Carried { run: run.clone(), how: Box::new(how) };
+            active.mailbox.put(letter).await;
+            may_be
+        }
+    };
+    if is_sent {
+        // That may take long, and what else the session has is not needed for it.
+        let near = active.near.clone();
+        drop(active);
+        cancelled_runs::stop(&near, &run).await;
+    }
+}
+
+/// Sends; says what became of it if it was not sent.
+async fn send(
+    active: &ActiveSession,
+    turn: SendQueueTicket,
+    run: &str,
+    said: PromptContent,
+    thinking: Option<String>,
+    cancel: &CancellationToken,
+) -> Option<PromptSendFailure> {
+    let PromptContent { text, mut attachments, pictures } = said;
+    for picture in pictures {
+        let shown = picture.display().to_string();
+        match read_picture(active, &shown, cancel).await {
+            _ if cancel.is_cancelled() => return Some(PromptSendFailure::Cancelled),
+            Ok(picture) => attachments.push(picture),
+            Err(why) => {
+                let message = format!("`{shown}` cannot be attached: {why}");
+                return Some(PromptSendFailure::Failed(rpc_error::invalid(message)));
+            }
+        }
+    }
+    let ready = async {
+        let turn = turn.come().await;
+        active.awaited.wait(&active.mailbox).await;
+        turn
+    };
+    let Some(_turn) = cancel.run_until_cancelled(ready).await else {
+        return Some(PromptSendFailure::Cancelled);
+    };
+    // What a server brings that came up since is for this prompt already.
+    if let Err(error) = active.near.offer_tools_anew().await {
+        tracing::warn!(%error, "the tools could not be offered anew");
+    }
+    let overlap = active.overlap;
+    let sending = SendRequest { run: run.to_owned(), text, attachments, thinking, overlap };
+    let sent = active.near.send(sending).await;
+    sent.err().map(|error| PromptSendFailure::Failed(rpc_error::of_link(&error)))
+}
+
+/// Reads a picture that was only named, as the tools read: what policy denies stays closed.
+async fn read_picture(
+    active: &ActiveSession,
+    path: &str,
+    cancel: &CancellationToken,
+) -> Result<PromptAttachment, String> {
+    let id = format!("picture_{:032x}", fastrand::u128(..));
+    let call = BackendCall {
+        id: id.clone(),
+        tool: "Read".to_owned(),
+        input: json!({"file_path": path}),
+        dialect: DialectName::Canonical,
+    };
+    let end = active.hands.call(call, cancel.clone(), Arc::new(SilentObserver)).await;
+    let (mut words, mut picture) = (String::new(), None);
+    for piece in end.content {
+        match piece {
+            ResultContent::Image { mime, data } if end.status == ToolCallStatus::Completed => {
+                let name = path.rsplit('/').next().map(str::to_owned);
+                picture = Some(PromptAttachment { mime, data, name });
+            }
+            ResultContent::Image { .. } => {}
+            ResultContent::Text { text } => words.push_str(&text),
+        }
+    }
+    // Where a person was asked about it, they see what became of it; the picture they have.
+    let (told, _) = oneshot::channel();
+    let seen = Arc::new(BackendResult::words(end.status, words.clone()));
+    active.mailbox.put(SessionMessage::OwnEnded { call: id, end: seen, told }).await;
+    picture.ok_or_else(|| match end.status {
+        ToolCallStatus::Completed => {
+            "it is no picture that models take (PNG, JPEG, GIF, WebP)".to_owned()
+        }
+        _ => words,
+    })
+}
+
+/// Nobody hears of a picture being read, unless a person is asked: the client named it itself.
+struct SilentObserver;
+
+impl CallObserver for SilentObserver {
+    fn described(&self, _title: String, _kind: ToolKind, _locations: Vec<FilePosition>) {}
+
+    fn progress(&self, _message: String) {}
+}

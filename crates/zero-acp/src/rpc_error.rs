@@ -1,0 +1,129 @@
+//! Errors of the protocol. Each says in one line what was wrong and what to do next, and quotes
+//! nothing of what was sent: servers' environments and headers come by the same way.
+
+use agent_client_protocol::Error;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use zero_client::GatewayLinkError;
+use zero_session::tool_backend::ToolBackendError;
+
+use crate::text_sanitizer;
+use crate::tool_host_factory::ToolHostOpenError;
+
+/// Longest message of an error.
+const MESSAGE_CHARS_MAX: usize = 1_000;
+
+/// The parameters of a method.
+pub(crate) fn params<T: DeserializeOwned>(method: &str, params: Value) -> Result<T, Error> {
+    let params = if params.is_null() { json!({}) } else { params };
+    serde_json::from_value(params).map_err(|error| {
+        invalid(format!("the parameters of `{method}` do not fit: {}", reason(&error)))
+    })
+}
+
+/// What was sent does not fit.
+pub(crate) fn invalid(message: impl Into<String>) -> Error {
+    Error::new(Error::invalid_params().code, message)
+}
+
+/// The request cannot be made now, or at all.
+pub(crate) fn bad_request(message: impl Into<String>) -> Error {
+    Error::new(Error::invalid_request().code, message)
+}
+
+/// There is no such session on this connection.
+pub(crate) fn no_session(id: &str) -> Error {
+    let message =
+        "no such session is open; open it by `session/load` or `session/resume`, or make a new one";
+    Error::new(agent_client_protocol::ErrorCode::RESOURCE_NOT_FOUND, message)
+        .data(json!({"sessionId": id}))
+}
+
+/// Something failed that is nobody's bad request.
+pub(crate) fn failed(kind: &str, message: impl Into<String>, is_retryable: bool) -> Error {
+    Error::new(Error::internal_error().code, one_line(&message.into()))
+        .data(json!({"kind": kind, "retryable": is_retryable}))
+}
+
+/// What is wrong stands in a settings file, or on the command line.
+pub(crate) fn wrong_settings(message: &str) -> Error {
+    failed("settings", message, false)
+}
+
+/// What a gateway's refusal is to the client.
+pub(crate) fn of_link(error: &GatewayLinkError) -> Error {
+    match error {
+        GatewayLinkError::NoSession { key } => no_session(key),
+        GatewayLinkError::Refused { code, message } if code.is_callers_fault() => {
+            invalid(one_line(message))
+        }
+        GatewayLinkError::Refused { message, .. } => failed("gateway_refused", message, false),
+        GatewayLinkError::Unreachable { message, is_passing } => {
+            failed("gateway_unreachable", message, *is_passing)
+        }
+        GatewayLinkError::Settings { message } => wrong_settings(message),
+        GatewayLinkError::Lost { .. } => failed("gateway_lost", error.to_string(), true),
+        GatewayLinkError::Unsupported { .. } => failed("unsupported", error.to_string(), false),
+    }
+}
+
+/// What a bench that is not there is to the client.
+pub(crate) fn of_bench(error: &ToolHostOpenError) -> Error {
+    match error {
+        ToolHostOpenError::Hands(error) => of_hands(error),
+        ToolHostOpenError::Settings(message) => wrong_settings(message),
+    }
+}
+
+/// What a folder that cannot be worked in is to the client.
+pub(crate) fn of_hands(error: &ToolBackendError) -> Error {
+    match error {
+        ToolBackendError::Workspace(message) => invalid(one_line(message)),
+        ToolBackendError::OutOfReach(_) => invalid(one_line(&error.to_string())),
+        ToolBackendError::Away { .. } => failed("tool_host", error.to_string(), true),
+    }
+}
+
+/// Clients show a message in one line.
+fn one_line(text: &str) -> String {
+    text_sanitizer::one_line(text, MESSAGE_CHARS_MAX)
+}
+
+/// What a reader of JSON says, without what it quotes of the values.
+fn reason(error: &serde_json::Error) -> String {
+    let said = error.to_string();
+    match said.split_once(": ") {
+        // `invalid type: string "…", expected u16`: the value stands between.
+        Some((what, rest)) => match rest.rsplit_once(", expected ") {
+            Some((_, expected)) => format!("{what}, expected {expected}"),
+            None => what.to_owned(),
+        },
+        None => said,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_of_what_was_sent_is_quoted() {
+        #[derive(Debug, serde::Deserialize)]
+        #[serde(rename_all = "snake_case")]
+        #[expect(dead_code, reason = "only read")]
+        struct ServerParams {
+            port: u16,
+        }
+        for (sent, expected) in [
+            (json!({"port": "hunter2"}), "invalid type, expected u16"),
+            (json!({}), "missing field `port`"),
+        ] {
+            let error = params::<ServerParams>("session/new", sent).unwrap_err();
+            assert_eq!(
+                error.message,
+                format!("the parameters of `session/new` do not fit: {expected}")
+            );
+            assert_eq!(error.data, None);
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! What goes with a run that was stopped: what is its own, and with the last one what nobody can say
+//! whose it is, or it would stay for ever.
+
+use std::sync::Arc;
+
+use zero_core::RunId;
+
+use crate::client_calls::CallTable;
+
+/// A run that was stopped.
+pub(super) struct RunCancellation<'a> {
+    pub(super) run: &'a str,
+    /// Whether no prompt waits that was not stopped.
+    pub(super) is_last: bool,
+    pub(super) session: Arc<str>,
+    /// Calls that the client makes itself, and stops itself.
+    pub(super) own_calls: Arc<CallTable>,
+}
+
+impl RunCancellation<'_> {
+    /// Whether something goes with it that a run wanted; which one may not be known.
+    pub(super) fn takes(&self, of: Option<&RunId>) -> bool {
+        of.map_or(self.is_last, |of| of.as_str() == self.run)
+    }
+
+    /// Whether a call does.
+    pub(super) fn takes_call(&self, call: &str, of: Option<&RunId>) -> bool {
+        self.takes(of) && (of.is_some() || !self.own_calls.has(&self.session, call))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_of_no_run_goes_with_the_last_one() {
+        let own_calls = Arc::new(CallTable::default());
+        let _begun = own_calls.begin("s", "own").unwrap();
+        let (r1, r2) = (RunId::new("r1").unwrap(), RunId::new("r2").unwrap());
+        for is_last in [false, true] {
+            let own_calls = Arc::clone(&own_calls);
+            let stopping = RunCancellation { run: "r1", is_last, session: "s".into(), own_calls };
+            assert!(stopping.takes(Some(&r1)) && !stopping.takes(Some(&r2)));
+            assert_eq!(stopping.takes(None), is_last);
+            assert!(stopping.takes_call("c", Some(&r1)) && !stopping.takes_call("c", Some(&r2)));
+            assert_eq!(stopping.takes_call("c", None), is_last);
+            assert!(!stopping.takes_call("own", None), "the client stops it itself");
+        }
+    }
+}

@@ -1,0 +1,540 @@
+//! Opens sessions: new ones, and those that were there before.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use agent_client_protocol::Error;
+use agent_client_protocol::v1::schema::{
+    self, AvailableCommandsUpdate, McpServer, Meta, SessionUpdate,
+};
+use futures_util::FutureExt as _;
+use serde_json::Value;
+use tokio::sync::mpsc;
+use zero_client::{OpenRequest, SessionHandle, SessionUpdates};
+use zero_core::SessionId;
+use zero_core::event::{Event, EventKind};
+use zero_policy::PermissionMode;
+
+use crate::acp_agent::AcpAgent;
+use crate::client_approver::ClientApprover;
+use crate::client_buffers::ClientBuffers;
+use crate::client_handle::ClientHandle;
+use crate::client_questions::{ClientQuestions, QuestionCanceller};
+use crate::config::SessionOpenDefaults;
+use crate::local_mode::LocalMode;
+use crate::observed_backend::ObservedToolBackend;
+use crate::pending_servers::PendingServers;
+use crate::prompt_content;
+use crate::rpc_error;
+use crate::session::{ActiveSession, SessionActor};
+use crate::session_message::{SessionMessage, SessionSender};
+use crate::session_options::SessionOptions;
+use crate::tool_host_factory::{SessionMcpServer, SessionServerTransport, ToolHostRequest};
+use crate::update_buffer::UpdateBuffer;
+use crate::update_presenter::{DeliveryMode, UpdatePresenter};
+
+/// Sessions that are open at a time.
+const SESSIONS_MAX: usize = 256;
+/// Servers of a session.
+const SERVERS_MAX: usize = 64;
+/// Further folders of a session.
+const FOLDERS_MAX: usize = 64;
+/// Entries that are told again. A ledger that goes on and on is none.
+const ENTRIES_MAX: usize = 1_000_000;
+
+/// What a client says of the session it wants.
+pub(crate) struct SessionSpec {
+    /// Its id, if it was there before.
+    pub(crate) id: Option<String>,
+    pub(crate) cwd: PathBuf,
+    pub(crate) additional: Vec<PathBuf>,
+    pub(crate) servers: Vec<McpServer>,
+    pub(crate) meta: Option<Meta>,
+}
+
+/// A session that is open and of which nothing was told yet.
+pub(crate) struct PreparedSession {
+    pub(crate) active: Arc<ActiveSession>,
+    desk: SessionActor,
+    letters: mpsc::Receiver<SessionMessage>,
+    heard: UpdateBuffer,
+    to_client: ClientHandle,
+}
+
+impl AcpAgent {
+    /// Whether what a client wants can be, as far as that is known before anything is opened.
+    pub(crate) async fn check(&self, wanted: &SessionSpec) -> Result<(), Error> {
+        let SessionSpec { cwd, additional, servers, .. } = wanted;
+        session_servers(servers.clone())?;
+        check_folders(cwd, additional)?;
+        self.fits(cwd, additional).await
+    }
+
+    /// Whether a session may work in these folders.
+    async fn fits(&self, cwd: &Path, additional: &[PathBuf]) -> Result<(), Error> {
+        let checked = self.config.bench.check(cwd, additional).await;
+        checked.map_err(|error| rpc_error::of_hands(&error))
+    }
+
+    /// Opens a session.
+    pub(crate) async fn open(&self, wanted: SessionSpec) -> Result<PreparedSession, Error> {
+        let SessionSpec { id, cwd, additional, servers, meta } = wanted;
+        let servers = session_servers(servers)?;
+        check_folders(&cwd, &additional)?;
+        let chosen = chosen(&self.config.defaults, id.as_deref(), meta.as_ref())?;
+        let opening = OpenRequest { cwd: Some(cwd.display().to_string()), ..chosen.opening };
+        if self.sessions().len() >= SESSIONS_MAX {
+            let message = format!("{SESSIONS_MAX} sessions are open; close one first");
+            return Err(rpc_error::bad_request(message));
+        }
+        let (near, heard) = {
+            // The gateway gets ready while the folders are looked at; nothing is asked of it for others.
+            let fits = self.fits(&cwd, &additional).shared();
+            let ready = async {
+                fits.clone().await?;
+                // Servers that come with a session are its own, and so is what they bring tools to.
+                Ok(match servers.is_empty() {
+                    true => Some(self.config.bench.make_ready(&cwd, &additional).await),
+                    false => None,
+                })
+            };
+            let open = async {
+                self.config.link.connect().await;
+                fits.clone().await?;
+                self.open_at_gateway(id.as_deref(), opening).await
+            };
+            // Who is refused does not wait for what would have been ready.
+            let (opened, _ready) = tokio::try_join!(open, ready)?;
+            opened
+        };
+        let mut heard = UpdateBuffer::new(heard);
+        let place =
+            SessionEnvironment { id, cwd, additional, servers, prefix_cwd: chosen.prefix_cwd };
+        match heard.meanwhile(self.set_up(near.clone(), place)).await {
+            Ok(SessionParts { active, desk, letters, to_client }) => {
+                Ok(PreparedSession { active, desk, letters, heard, to_client })
+            }
+            Err(error) => {
+                near.leave().await;
+                Err(error)
+            }
+        }
+    }
+
+    async fn open_at_gateway(
+        &self,
+        id: Option<&str>,
+        opening: OpenRequest,
+    ) -> Result<(SessionHandle, SessionUpdates), Error> {
+        let opened = self.config.link.open(opening).await;
+        opened.map_err(|error| match (id, rpc_error::of_link(&error)) {
+            (Some(id), error) if error.code == rpc_error::no_session(id).code => {
+                rpc_error::no_session(id)
+            }
+            (_, error) => error,
+        })
+    }
+
+    async fn set_up(
+        &self,
+        near: SessionHandle,
+        place: SessionEnvironment,
+    ) -> Result<SessionParts, Error> {
+        let SessionEnvironment { id: asked_id, cwd, additional, servers, prefix_cwd } = place;
+        let info = near.info();
+        let id = self.free_id(asked_id.as_deref().unwrap_or(&info.session_key));
+        let Some(to_client) = self.known_client() else {
+            return Err(rpc_error::bad_request("`initialize` comes first"));
+        };
+        let caps = self.caps();
+        let (mailbox, letters) = SessionSender::new();
+        let asker = Arc::new(ClientApprover { mailbox: mailbox.clone() });
+        let folders: Vec<PathBuf> = std::iter::once(&cwd).chain(&additional).cloned().collect();
+        let bench = Arc::clone(&self.config.bench);
+        let editor =
+            ClientBuffers::of(id.clone(), to_client.clone(), caps.clone(), bench, folders).await;
+        let session = SessionId::new(info.session_id.clone())
+            .map_err(|error| rpc_error::failed("gateway_refused", error.to_string(), false))?;
+        let order = ToolHostRequest {
+            session,
+            cwd: cwd.clone(),
+            additional,
+            // What the gateway wants comes with its terms, bounded by what the person here allows.
+            mode: None,
+            approver: Arc::clone(&asker) as _,
+            elicitor: asker,
+            editor: editor.map(|editor| Arc::new(editor) as _),
+            servers,
+        };
+        let bench =
+            self.config.bench.open(order).await.map_err(|error| rpc_error::of_bench(&error))?;
+        let own_mode = Arc::new(LocalMode::new(near.place(), bench.own_mode, &info));
+        let tapped = ObservedToolBackend {
+            hands: Arc::clone(&bench.hands),
+            mailbox: mailbox.clone(),
+            own_mode: Arc::clone(&own_mode),
+        };
+        // Another process is told from this one by its name. What the person lets be done can change
+        // here; the hands themselves mind it.
+        let host = format!("zero acp (process {})", std::process::id());
+        near.host_tools(&host, Arc::new(tapped), PermissionMode::Auto)
+            .await
+            .map_err(|error| rpc_error::of_link(&error))?;
+        let offered = near.choices().await.map_err(|error| rpc_error::of_link(&error))?;
+        let choices = SessionOptions { info: near.info(), offered, own_mode: own_mode.own() };
+        let says_folder = (prefix_cwd && !near.knows_cwd())
+            .then(|| prompt_content::said_as(&cwd, self.config.home.as_deref()));
+        let stops: Arc<QuestionCanceller> = Arc::default();
+        let active = Arc::new(ActiveSession {
+            id: id.clone(),
+            near: near.clone(),
+            hands: bench.hands,
+            mailbox: mailbox.clone(),
+            stops: Arc::clone(&stops),
+            choices: Mutex::new(choices),
+            own_mode,
+            awaited: PendingServers::new(bench.arrivals),
+            sending: Arc::default(),
+            says_folder,
+            overlap: self.config.habits().overlap,
+            own_calls: Arc::clone(&self.own_calls),
+        });
+        let presenter = UpdatePresenter::new(caps.clone(), cwd);
+        let questions =
+            ClientQuestions::new(id, Some(near), to_client.clone(), caps, mailbox, stops);
+        let desk =
+            SessionActor::new(Arc::clone(&active), to_client.clone(), presenter, questions, 0);
+        Ok(SessionParts { active, desk, letters, to_client })
+    }
+
+    /// What the client calls a session: as it asked for it, or its key, so that another process finds
+    /// it, too.
+    fn free_id(&self, key: &str) -> schema::SessionId {
+        let sessions = self.sessions();
+        let mut id = key.to_owned();
+        let mut number = 2;
+        while sessions.contains_key(&id) {
+            id = format!("{key}#{number}");
+            number += 1;
+        }
+        schema::SessionId::new(id)
+    }
+}
+
+impl PreparedSession {
+    /// Tells what happened in the session before.
+    pub(crate) async fn replay(&mut self) -> Result<(), Error> {
+        let Self { active, desk, heard, to_client, .. } = self;
+        heard.meanwhile(replay(active, desk, to_client)).await
+    }
+
+    /// Begins to work, after the client knows that the session is open.
+    pub(crate) fn begin(self) {
+        let Self { active, mut desk, letters, mut heard, .. } = self;
+        let first = {
+            let choices = active.choices();
+            let commands = AvailableCommandsUpdate::new(choices.commands());
+            let mut first = vec![SessionUpdate::AvailableCommandsUpdate(commands)];
+            first.extend(desk.presenter.standing(&choices.info));
+            first
+        };
+        let mailbox = active.mailbox.clone();
+        drop(active);
+        tokio::spawn(desk.work(letters));
+        tokio::spawn(async move {
+            mailbox.put(SessionMessage::Tell(first)).await;
+            while let Some(news) = heard.next().await {
+                mailbox.put(SessionMessage::News(Box::new(news))).await;
+            }
+        });
+    }
+}
+
+async fn replay(
+    active: &ActiveSession,
+    desk: &mut SessionActor,
+    to_client: &ClientHandle,
+) -> Result<(), Error> {
+    let near = &active.near;
+    let from = match near.info().transcript {
+        0 | 1 => 0,
+        _ => last_reset(near).await?,
+    };
+    let mut ledger = LedgerReader::after(near, from);
+    while let Some(page) = ledger.page().await? {
+        for event in &page {
+            let updates = desk.presenter.entry(event, DeliveryMode::Replay);
+            to_client.updates(&active.id, updates).await;
+        }
+    }
+    desk.told_until = ledger.after;
+    Ok(())
+}
+
+/// Number of the entry that began the present transcript.
+async fn last_reset(near: &SessionHandle) -> Result<u64, Error> {
+    let (mut ledger, mut reset) = (LedgerReader::after(near, 0), 0);
+    while let Some(page) = ledger.page().await? {
+        let mut resets = page.iter().filter(|event| matches!(event.what, EventKind::Reset { .. }));
+        reset = resets.next_back().map_or(reset, |event| event.seq);
+    }
+    Ok(reset)
+}
+
+/// A ledger, read page by page to its end.
+struct LedgerReader<'a> {
+    near: &'a SessionHandle,
+    /// Number of the entry that was read last.
+    after: u64,
+    count: usize,
+    is_read: bool,
+}
+
+impl<'a> LedgerReader<'a> {
+    /// What comes after an entry.
+    fn after(near: &'a SessionHandle, after: u64) -> Self {
+        Self { near, after, count: 0, is_read: false }
+    }
+
+    /// The next entries; `None` when all were read.
+    async fn page(&mut self) -> Result<Option<Vec<Event>>, Error> {
+        if self.is_read {
+            return Ok(None);
+        }
+        if self.count >= ENTRIES_MAX {
+            let message = format!(
+                "the session has more than {ENTRIES_MAX} entries; `session/resume` opens it without telling them, and `session/new` begins another one"
+            );
+            return Err(rpc_error::bad_request(message));
+        }
+        let page =
+            self.near.events(self.after).await.map_err(|error| rpc_error::of_link(&error))?;
+        self.is_read = !page.has_more;
+        self.count = self.count.saturating_add(page.events.len());
+        self.after = page.events.last().map_or(self.after, |event| event.seq);
+        Ok(Some(page.events))
+    }
+}
+
+/// A session that is set up.
+struct SessionParts {
+    active: Arc<ActiveSession>,
+    desk: SessionActor,
+    letters: mpsc::Receiver<SessionMessage>,
+    to_client: ClientHandle,
+}
+
+/// Where a session works, and what with.
+struct SessionEnvironment {
+    /// What the client calls it, if it knows it.
+    id: Option<String>,
+    cwd: PathBuf,
+    additional: Vec<PathBuf>,
+    servers: Vec<SessionMcpServer>,
+    prefix_cwd: bool,
+}
+
+/// Which session is meant.
+struct SessionSelection {
+    opening: OpenRequest,
+    prefix_cwd: bool,
+}
+
+fn chosen(
+    defaults: &SessionOpenDefaults,
+    id: Option<&str>,
+    meta: Option<&Meta>,
+) -> Result<SessionSelection, Error> {
+    let said = SessionMeta { meta };
+    let prefix_cwd = said.switch(&["prefixCwd"])?.unwrap_or(defaults.prefix_cwd);
+    if let Some(id) = id {
+        // The same session opened twice on a connection has a number behind its key.
+        let key = match id.rsplit_once('#') {
+            Some((key, number)) if number.bytes().all(|byte| byte.is_ascii_digit()) => key,
+            _ => id,
+        };
+        let key = Some(key.to_owned());
+        let opening = OpenRequest { key, require_existing: true, ..OpenRequest::default() };
+        return Ok(SessionSelection { opening, prefix_cwd });
+    }
+    let label = said.text(&["sessionLabel", "label"])?;
+    let key = said.text(&["sessionKey", "session", "key"])?;
+    let (key, label) = match (key, label) {
+        (None, None) => (defaults.key.clone(), defaults.label.clone()),
+        said => said,
+    };
+    // A label names one session; a key besides would name another.
+    let key = match &label {
+        Some(_) => None,
+        None => Some(key.unwrap_or_else(|| format!("acp:{}", uuid()))),
+    };
+    let reset = said.switch(&["resetSession", "reset"])?.unwrap_or(defaults.reset);
+    let existing = said.switch(&["requireExisting", "requireExistingSession"])?;
+    let require_existing = existing.unwrap_or(defaults.require_existing);
+    let agent = defaults.agent.clone();
+    let opening =
+        OpenRequest { key, label, agent, reset, require_existing, ..OpenRequest::default() };
+    Ok(SessionSelection { opening, prefix_cwd })
+}
+
+/// What the client said under `_meta`, or under `_meta.zero`.
+struct SessionMeta<'a> {
+    meta: Option<&'a Meta>,
+}
+
+impl SessionMeta<'_> {
+    fn find(&self, names: &[&str]) -> Option<&Value> {
+        let meta = self.meta?;
+        let own = meta.get("zero").and_then(Value::as_object);
+        let own = names.iter().find_map(|name| own.and_then(|own| own.get(*name)));
+        own.or_else(|| names.iter().find_map(|name| meta.get(*name)))
+            .filter(|value| !value.is_null())
+    }
+
+    fn text(&self, names: &[&str]) -> Result<Option<String>, Error> {
+        match self.find(names) {
+            None => Ok(None),
+            Some(Value::String(text)) if !text.trim().is_empty() => Ok(Some(text.clone())),
+            Some(_) => Err(wrong(names, "a text that is not empty")),
+        }
+    }
+
+    fn switch(&self, names: &[&str]) -> Result<Option<bool>, Error> {
+        match self.find(names) {
+            None => Ok(None),
+            Some(Value::Bool(switch)) => Ok(Some(*switch)),
+            Some(_) => Err(wrong(names, "true or false")),
+        }
+    }
+}
+
+fn wrong(names: &[&str], expected: &str) -> Error {
+    rpc_error::invalid(format!("`_meta.{}` has to be {expected}", names.first().unwrap_or(&"")))
+}
+
+/// A random UUID.
+fn uuid() -> String {
+    let bits = fastrand::u128(..);
+    let bits = bits & !(0xf << 76) | (4 << 76);
+    let bits = bits & !(0b11 << 62) | (0b10 << 62);
+    let hex = format!("{bits:032x}");
+    let part = |from: usize, to: usize| hex.get(from..to).unwrap_or_default();
+    [part(0, 8), part(8, 12), part(12, 16), part(16, 20), part(20, 32)].join("-")
+}
+
+fn check_folders(cwd: &Path, additional: &[PathBuf]) -> Result<(), Error> {
+    if additional.len() > FOLDERS_MAX {
+        return Err(rpc_error::invalid(format!(
+            "a session can have {FOLDERS_MAX} further folders"
+        )));
+    }
+    for (name, folder) in std::iter::once(("cwd", cwd))
+        .chain(additional.iter().map(|folder| ("additionalDirectories", &**folder)))
+    {
+        if !folder.is_absolute() {
+            return Err(rpc_error::invalid(format!("`{name}` has to be an absolute path")));
+        }
+        if folder.parent().is_none() {
+            let message =
+                format!("`{name}` is the root of this machine; name a folder of a project");
+            return Err(rpc_error::invalid(message));
+        }
+    }
+    Ok(())
+}
+
+/// The servers that a client names. What is in them is not quoted: it may be secret.
+fn session_servers(servers: Vec<McpServer>) -> Result<Vec<SessionMcpServer>, Error> {
+    if servers.len() > SERVERS_MAX {
+        return Err(rpc_error::invalid(format!("a session can have {SERVERS_MAX} MCP servers")));
+    }
+    servers.into_iter().map(session_server).collect()
+}
+
+fn session_server(server: McpServer) -> Result<SessionMcpServer, Error> {
+    match server {
+        McpServer::Stdio(server) => {
+            if !server.command.is_absolute() && server.command.components().count() > 1 {
+                return Err(rpc_error::invalid(
+                    "the command of an MCP server has to be an absolute path",
+                ));
+            }
+            let env = server.env.into_iter().map(|pair| (pair.name, pair.value)).collect();
+            let how =
+                SessionServerTransport::Command { command: server.command, args: server.args, env };
+            Ok(SessionMcpServer { name: server.name, how })
+        }
+        McpServer::Http(server) => {
+            let headers = server.headers.into_iter().map(|pair| (pair.name, pair.value)).collect();
+            let how = SessionServerTransport::Http { url: server.url, headers };
+            Ok(SessionMcpServer { name: server.name, how })
+        }
+        _ => Err(rpc_error::invalid("an MCP server can be a command or have an address (`http`)")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(meta: Value, expected: OpenRequest) {
+        let meta: Meta = serde_json::from_value(meta).unwrap();
+        let chosen = chosen(&SessionOpenDefaults::default(), None, Some(&meta)).unwrap();
+        assert_eq!(chosen.opening, expected);
+    }
+
+    #[test]
+    fn a_client_chooses_its_session() {
+        let key = |key: &str| OpenRequest { key: Some(key.to_owned()), ..OpenRequest::default() };
+        check(json!({"sessionKey": "agent:main:main"}), key("agent:main:main"));
+        check(json!({"zero": {"sessionKey": "a"}, "sessionKey": "b"}), key("a"));
+        let labelled = OpenRequest {
+            label: Some("inbox".to_owned()),
+            reset: true,
+            require_existing: true,
+            ..OpenRequest::default()
+        };
+        let meta = json!({"sessionLabel": "inbox", "sessionKey": "b", "resetSession": true,
+            "requireExisting": true});
+        check(meta, labelled);
+    }
+
+    #[test]
+    fn a_new_session_has_a_key_of_its_own() {
+        let opening =
+            |defaults: &SessionOpenDefaults| chosen(defaults, None, None).unwrap().opening;
+        let key = opening(&SessionOpenDefaults::default()).key.unwrap();
+        assert_eq!(key.len(), "acp:".len() + 36);
+        assert_eq!(key.as_bytes()[18], b'4', "{key}");
+        assert_ne!(Some(key), opening(&SessionOpenDefaults::default()).key);
+        let defaults =
+            SessionOpenDefaults { label: Some("l".to_owned()), ..SessionOpenDefaults::default() };
+        assert_eq!(opening(&defaults).label.as_deref(), Some("l"));
+        assert_eq!(opening(&defaults).key, None);
+    }
+
+    #[test]
+    fn a_session_that_was_there_is_known_by_its_id() {
+        for (id, expected) in [("acp:1", "acp:1"), ("acp:1#2", "acp:1"), ("acp:#x", "acp:#x")] {
+            let opening = chosen(&SessionOpenDefaults::default(), Some(id), None).unwrap().opening;
+            assert_eq!(opening.key.as_deref(), Some(expected));
+            assert!(opening.require_existing);
+        }
+    }
+
+    #[test]
+    fn what_is_said_wrongly_is_refused() {
+        for meta in [json!({"sessionKey": 1}), json!({"resetSession": "yes"}), json!({"label": ""})]
+        {
+            let meta: Meta = serde_json::from_value(meta).unwrap();
+            assert!(chosen(&SessionOpenDefaults::default(), None, Some(&meta)).is_err());
+        }
+        assert!(check_folders(Path::new("a/b"), &[]).is_err());
+        assert!(check_folders(Path::new("/"), &[]).is_err());
+        assert!(check_folders(Path::new("/a"), &[PathBuf::from("b")]).is_err());
+        assert!(check_folders(Path::new("/a"), &[PathBuf::from("/b")]).is_ok());
+    }
+}

@@ -1,0 +1,379 @@
+//! The tools alone, without an agent: for programs in any language that want hands and bring their
+//! own head.
+//!
+//! One JSON-RPC message a line. Each `sessionId` has hands of its own, which are made when it is first
+//! used; what has to be asked is asked of the caller.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use agent_client_protocol::v1::schema::{self, ClientCapabilities};
+use agent_client_protocol::v1::{ConnectionTo, Responder};
+use agent_client_protocol::{Client, Error};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::{OnceCell, mpsc};
+use tokio::time::{Instant, sleep};
+use zero_core::SessionId;
+use zero_runtime::tool::BoxFuture;
+use zero_runtime::{ApprovalAnswer, ApprovalQuestion, DialectName};
+use zero_session::store::GrantRecord;
+use zero_session::tool_backend::CallApprover;
+
+use crate::acp_server::{self, AcpServeError, ConnectionHandler};
+use crate::client_approver::ClientApprover;
+use crate::client_calls::{
+    self, CallGuard, CallTable, CallTarget, ClientCalls, MethodPrefix, ToolCancelParams,
+    ToolListParams, ToolMethod, ToolUseParams,
+};
+use crate::client_features::ClientFeatures;
+use crate::client_handle::ClientHandle;
+use crate::client_questions::ClientQuestions;
+use crate::line_transport::WriteBacklog;
+use crate::rpc_error;
+use crate::session_message::{SessionMessage, SessionSender};
+use crate::tool_host_factory::{ToolHostFactory, ToolHostRequest};
+use crate::update_presenter::UpdatePresenter;
+
+/// Sessions at a time.
+const SESSIONS_MAX: usize = 64;
+/// Longest name of a session.
+const ID_BYTES_MAX: usize = 256;
+/// The session that is meant where none is named.
+const UNNAMED: &str = "default";
+/// How long calls may take to end when the caller is gone.
+const END_MAX: Duration = Duration::from_secs(10);
+/// How often it is looked whether they have.
+const END_STEP: Duration = Duration::from_millis(10);
+
+/// How the tools are served.
+pub struct ToolServerConfig {
+    /// The tools.
+    pub bench: Arc<dyn ToolHostFactory>,
+    /// The folder to work in.
+    pub cwd: PathBuf,
+    /// Further folders.
+    pub additional: Vec<PathBuf>,
+    /// The dialect that tools are named in, unless the caller names another.
+    pub dialect: DialectName,
+    /// Who says whether a call may run.
+    pub permissions: ToolServerApproval,
+}
+
+/// Who says whether a call may run that has to be asked about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ToolServerApproval {
+    /// The caller is asked.
+    Ask,
+    /// It was said beforehand that it may.
+    Yes,
+}
+
+/// Serves one caller on a pair of streams, until it goes away.
+pub async fn serve_tools(
+    config: ToolServerConfig,
+    input: impl AsyncRead + Send + Unpin + 'static,
+    output: impl AsyncWrite + Send + Unpin + 'static,
+) -> Result<(), AcpServeError> {
+    let gauge = WriteBacklog::default();
+    let service = Arc::new(ToolServer::new(config, gauge.clone()));
+    acp_server::until_gone("zero tools", gauge, Arc::clone(&service), service.end(), input, output)
+        .await
+}
+
+struct ToolServer {
+    config: ToolServerConfig,
+    gauge: WriteBacklog,
+    to_client: OnceLock<ClientHandle>,
+    caps: Mutex<ClientFeatures>,
+    sessions: Mutex<HashMap<String, SessionCell>>,
+    own_calls: Arc<CallTable>,
+}
+
+/// A session that is open, or is being opened.
+type SessionCell = Arc<OnceCell<ToolSession>>;
+
+/// A call that was noted, and its session.
+type RegisteredCall = (ClientCalls, CallGuard, SessionCell);
+
+/// Hands, and the task that asks for them.
+struct ToolSession {
+    place: CallTarget,
+    /// With it goes whoever waits for an answer.
+    desk: tokio::task::AbortHandle,
+}
+
+impl Drop for ToolSession {
+    fn drop(&mut self) {
+        self.desk.abort();
+    }
+}
+
+/// The session that is meant.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct SessionCloseParams {
+    session_id: String,
+}
+
+impl ConnectionHandler for ToolServer {
+    fn meets(&self, connection: ConnectionTo<Client>) {
+        self.to_client.get_or_init(|| ClientHandle::new(connection, self.gauge.clone()));
+    }
+
+    fn request(self: &Arc<Self>, method: &str, params: Value, responder: Responder<Value>) {
+        let service = Arc::clone(self);
+        let answer = match (method, ToolMethod::of(method)) {
+            ("initialize", _) => Ok(self.initialize(&params)),
+            ("tools/close" | "_zero/tools/close", _) => self.close(params),
+            (_, Some((ToolMethod::Result, _))) => Ok(json!({})),
+            (_, Some((ToolMethod::Cancel, _))) => self.cancel(params),
+            (_, Some((ToolMethod::List, _))) => {
+                tokio::spawn(async move {
+                    let _ = responder.respond_with_result(service.list(params).await);
+                });
+                return;
+            }
+            (_, Some((ToolMethod::Use, spelling))) => match ToolUseParams::of(params) {
+                Err(error) => Err(error),
+                Ok(wanted) => {
+                    let noted = self.begin(&wanted);
+                    let taken_back = responder.cancellation();
+                    tokio::spawn(async move {
+                        let unasked = async move { taken_back.cancelled().await };
+                        let made = service.make(noted, spelling, wanted, unasked).await;
+                        let _ = responder.respond_with_result(made);
+                    });
+                    return;
+                }
+            },
+            (_, None) => Err(Error::method_not_found()),
+        };
+        let _ = responder.respond_with_result(answer);
+    }
+
+    fn notification(self: &Arc<Self>, method: &str, params: Value) {
+        match (method, ToolMethod::of(method)) {
+            ("tools/close" | "_zero/tools/close", _) => drop(self.close(params)),
+            (_, Some((ToolMethod::Cancel, _))) => drop(self.cancel(params)),
+            (_, Some((ToolMethod::Use, spelling))) => {
+                let (Ok(wanted), Some(calls)) = (ToolUseParams::of(params), self.calls()) else {
+                    tracing::warn!("a call that makes no sense, and of which nobody can be told");
+                    return;
+                };
+                let (service, noted) = (Arc::clone(self), self.begin(&wanted));
+                tokio::spawn(async move {
+                    let names = (wanted.session_id.clone(), wanted.tool_call_id.clone());
+                    let made = service.make(noted, spelling, wanted, std::future::pending()).await;
+                    calls.tell(names, spelling, made).await;
+                });
+            }
+            _ => {}
+        }
+    }
+}
+
+impl ToolServer {
+    fn new(config: ToolServerConfig, gauge: WriteBacklog) -> Self {
+        let (to_client, caps, sessions, own_calls) = Default::default();
+        Self { config, gauge, to_client, caps, sessions, own_calls }
+    }
+
+    fn sessions(&self) -> MutexGuard<'_, HashMap<String, SessionCell>> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Need not be said. What the caller can do is believed as far as it is understood.
+    fn initialize(&self, params: &Value) -> Value {
+        let said = params.get("clientCapabilities").cloned().unwrap_or(Value::Null);
+        let said: ClientCapabilities = serde_json::from_value(said).unwrap_or_default();
+        *self.caps.lock().unwrap_or_else(PoisonError::into_inner) = ClientFeatures::of(&said);
+        json!({
+            "protocolVersion": 1,
+            "agentInfo": {"name": "zero", "title": "zero tools", "version": env!("CARGO_PKG_VERSION")},
+            "agentCapabilities": {"_meta": {"zero": {"tools": {
+                "version": 1, "list": true, "use": true, "legacyNames": true,
+                "dialect": self.config.dialect.as_str(),
+            }}}},
+        })
+    }
+
+    fn close(&self, params: Value) -> Result<Value, Error> {
+        let said: SessionCloseParams = rpc_error::params("tools/close", params)?;
+        self.own_calls.cancel_all(&said.session_id);
+        // Hands that are let go end what they started.
+        match self.sessions().remove(&said.session_id) {
+            Some(_) => Ok(json!({})),
+            None => Err(no_session(&said.session_id)),
+        }
+    }
+
+    fn cancel(&self, params: Value) -> Result<Value, Error> {
+        let said: ToolCancelParams = rpc_error::params("tools/cancel", params)?;
+        self.own_calls.cancel(&said.session_id, &said.tool_call_id);
+        Ok(json!({}))
+    }
+
+    async fn list(&self, params: Value) -> Result<Value, Error> {
+        let asked = ToolListParams::of(params)?;
+        let dialect = asked.dialect(self.config.dialect)?;
+        let id = asked.session_id.as_deref().unwrap_or(UNNAMED);
+        let place = self.opened(id, &self.cell(id)?).await?;
+        client_calls::list(&place, dialect).await
+    }
+
+    /// Notes a call and its session before anything else is heard: whoever closes that after it stops
+    /// the call, though the session is not open yet.
+    fn begin(&self, wanted: &ToolUseParams) -> Result<RegisteredCall, Error> {
+        let calls = self.calls().ok_or_else(|| rpc_error::bad_request("say something first"))?;
+        let begun = calls.begin(wanted)?;
+        let cell = self.cell(&wanted.session_id)?;
+        Ok((calls, begun, cell))
+    }
+
+    async fn make(
+        &self,
+        noted: Result<RegisteredCall, Error>,
+        spelling: MethodPrefix,
+        wanted: ToolUseParams,
+        unasked: impl Future<Output = ()> + Send,
+    ) -> Result<Value, Error> {
+        let (calls, begun, cell) = noted?;
+        let id = wanted.session_id.clone();
+        calls.make(begun, self.opened(&id, &cell), spelling, wanted, unasked).await
+    }
+
+    fn calls(&self) -> Option<ClientCalls> {
+        Some(ClientCalls::new(self.to_client.get()?.clone(), Arc::clone(&self.own_calls)))
+    }
+
+    /// A session, which is opened when it is first wanted.
+    fn cell(&self, id: &str) -> Result<SessionCell, Error> {
+        if id.is_empty() || id.len() > ID_BYTES_MAX {
+            let message = format!("`sessionId` has to have between 1 and {ID_BYTES_MAX} bytes");
+            return Err(rpc_error::invalid(message));
+        }
+        let mut sessions = self.sessions();
+        if !sessions.contains_key(id) && sessions.len() >= SESSIONS_MAX {
+            let message = format!("{SESSIONS_MAX} sessions are open; close one by `tools/close`");
+            return Err(rpc_error::bad_request(message));
+        }
+        Ok(Arc::clone(sessions.entry(id.to_owned()).or_default()))
+    }
+
+    /// The hands of a session, which are made when they are first wanted.
+    async fn opened(&self, id: &str, cell: &SessionCell) -> Result<CallTarget, Error> {
+        let opened = cell.get_or_try_init(|| self.open(id)).await;
+        opened.map(|session| session.place.clone()).inspect_err(|_| {
+            // One that could not be opened takes nobody's place.
+            let mut sessions = self.sessions();
+            if sessions.get(id).is_some_and(|now| Arc::ptr_eq(now, cell) && !now.initialized()) {
+                sessions.remove(id);
+            }
+        })
+    }
+
+    async fn open(&self, id: &str) -> Result<ToolSession, Error> {
+        let Some(to_client) = self.to_client.get().cloned() else {
+            return Err(rpc_error::bad_request("say something first"));
+        };
+        let ToolServerConfig { bench, cwd, additional, dialect, permissions } = &self.config;
+        let (mailbox, letters) = SessionSender::new();
+        let asker = Arc::new(ClientApprover { mailbox: mailbox.clone() });
+        let approver: Arc<dyn CallApprover> = match permissions {
+            ToolServerApproval::Ask => Arc::clone(&asker) as _,
+            ToolServerApproval::Yes => Arc::new(PreapprovedCalls),
+        };
+        let order = ToolHostRequest {
+            session: SessionId::from_bits(fastrand::u128(..)),
+            cwd: cwd.clone(),
+            additional: additional.clone(),
+            mode: None,
+            approver,
+            elicitor: asker,
+            editor: None,
+            servers: Vec::new(),
+        };
+        let opened = bench.open(order).await.map_err(|error| rpc_error::of_bench(&error))?;
+        let caps = self.caps.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let session = schema::SessionId::new(id.to_owned());
+        let questions =
+            ClientQuestions::new(session, None, to_client, caps.clone(), mailbox, Arc::default());
+        let presenter = UpdatePresenter::new(caps, cwd.clone());
+        let (book, id) = (Arc::clone(&self.own_calls), id.to_owned());
+        let desk = tokio::spawn(ask_for(letters, questions, presenter, book, id)).abort_handle();
+        let place = CallTarget { hands: opened.hands, shown: None, dialect: *dialect };
+        Ok(ToolSession { place, desk })
+    }
+
+    /// Stops everything; what is stopped has a moment to end.
+    async fn end(&self) {
+        let ids: Vec<String> = self.sessions().keys().cloned().collect();
+        for id in &ids {
+            self.own_calls.cancel_all(id);
+        }
+        let deadline = Instant::now() + END_MAX;
+        while !self.own_calls.is_idle() && Instant::now() < deadline {
+            sleep(END_STEP).await;
+        }
+        self.sessions().clear();
+    }
+}
+
+/// Puts the questions of a session to the caller. What else is said of calls is told by those.
+async fn ask_for(
+    mut letters: mpsc::Receiver<SessionMessage>,
+    mut questions: ClientQuestions,
+    mut presenter: UpdatePresenter,
+    book: Arc<CallTable>,
+    session: String,
+) {
+    while let Some(letter) = letters.recv().await {
+        match letter {
+            SessionMessage::Ask(asked) => {
+                let (_, call) = presenter.asked(&asked.request);
+                questions.permission_here(*asked, call);
+            }
+            SessionMessage::Elicit(elicited) => questions.elicit(*elicited),
+            SessionMessage::Choose { question, message, shown } => {
+                let _ = shown.send(presenter.choice(&question, &message).1);
+            }
+            SessionMessage::Chosen { question, answer } => {
+                drop(presenter.answered(&question, answer))
+            }
+            // Somebody gave up instead of answering.
+            SessionMessage::Cancel => book.cancel_all(&session),
+            _ => {}
+        }
+    }
+}
+
+fn no_session(id: &str) -> Error {
+    Error::new(
+        agent_client_protocol::ErrorCode::RESOURCE_NOT_FOUND,
+        "no such session is open; `tools/use` opens one",
+    )
+    .data(json!({"sessionId": id}))
+}
+
+/// Answers yes, as was said beforehand.
+struct PreapprovedCalls;
+
+impl CallApprover for PreapprovedCalls {
+    fn name(&self) -> &str {
+        "--yes"
+    }
+
+    fn ask<'a>(
+        &'a self,
+        _call: &'a str,
+        _question: &'a ApprovalQuestion,
+    ) -> BoxFuture<'a, ApprovalAnswer> {
+        Box::pin(std::future::ready(ApprovalAnswer::AllowOnce))
+    }
+
+    fn stands(&self, _standing: Vec<GrantRecord>) {}
+}

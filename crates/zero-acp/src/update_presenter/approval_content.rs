@@ -1,0 +1,259 @@
+//! What a person sees who is asked whether a call may run: the change or the command itself first,
+//! whole, and in the words that would run; then why it is asked.
+
+use std::path::Path;
+
+use agent_client_protocol::v1::schema::{PermissionOption, PermissionOptionKind, ToolCallContent};
+use serde_json::{Value, json};
+use zero_core::ToolKind;
+use zero_core::event::{ApprovalEffect, ApprovalRequest, CallDisplay};
+
+use super::call_content::{change, words_of};
+use crate::text_sanitizer::{code, escaped, fenced, one_line, shortened, visible};
+
+/// Most bytes of a command; where it is longer, what is left out is counted.
+const COMMAND_BYTES_MAX: usize = 1024 * 1024;
+/// Most effects that are listed.
+const EFFECTS_MAX: usize = 100;
+/// Longest reason.
+const REASON_CHARS_MAX: usize = 2000;
+
+/// The answers a person can choose: one of each kind, and always a way to say no.
+pub(crate) fn options(request: &ApprovalRequest) -> Vec<PermissionOption> {
+    let mut options: Vec<PermissionOption> = Vec::new();
+    for option in &request.options {
+        let kind = match option.id.as_str() {
+            "allow_once" => PermissionOptionKind::AllowOnce,
+            "allow_always" => PermissionOptionKind::AllowAlways,
+            "reject_once" => PermissionOptionKind::RejectOnce,
+            "reject_always" => PermissionOptionKind::RejectAlways,
+            // What it settles is not known, so it is not offered.
+            _ => continue,
+        };
+        if options.iter().all(|other| other.kind != kind) {
+            options.push(PermissionOption::new(option.id.clone(), escaped(&option.name), kind));
+        }
+    }
+    if options.iter().all(|option| option.kind != PermissionOptionKind::RejectOnce) {
+        let kind = PermissionOptionKind::RejectOnce;
+        options.push(PermissionOption::new("reject_once", "Reject", kind));
+    }
+    options
+}
+
+/// What it is about, in a line. A command is called by its own words: the model's might be other ones.
+pub(super) fn title(request: &ApprovalRequest, chars_max: usize) -> String {
+    match request.commands.as_slice() {
+        [] => one_line(&request.title, chars_max),
+        [command] => one_line(command, chars_max),
+        [first, others @ ..] => {
+            format!("{} (and {} more)", one_line(first, chars_max), others.len())
+        }
+    }
+}
+
+/// How to picture it, where nothing better is known.
+pub(super) fn kind(request: &ApprovalRequest) -> Option<ToolKind> {
+    match (&request.commands[..], &request.preview) {
+        ([_, ..], _) => Some(ToolKind::Execute),
+        (_, Some(CallDisplay::Diff { .. })) => Some(ToolKind::Edit),
+        _ => None,
+    }
+}
+
+/// What it was given, where the call itself is not known.
+pub(super) fn raw_input(request: &ApprovalRequest) -> Option<Value> {
+    match request.commands.as_slice() {
+        [] => None,
+        [command] => Some(json!({ "command": command, "cwd": request.cwd })),
+        commands => Some(json!({ "commands": commands, "cwd": request.cwd })),
+    }
+}
+
+/// Everything that is shown.
+pub(super) fn shown(request: &ApprovalRequest, cwd: &Path) -> Vec<ToolCallContent> {
+    let mut shown = Vec::new();
+    let mut preview = request.preview.as_ref();
+    if let Some(CallDisplay::Diff { .. }) = preview {
+        shown.extend(preview.take().and_then(|diff| change(diff, cwd)));
+    }
+    let mut beside = match preview {
+        Some(CallDisplay::Markdown { text }) => text.as_str(),
+        _ => "",
+    };
+    if let [first, others @ ..] = request.commands.as_slice() {
+        // A preview that begins with the command says next where it would run, and with what.
+        let said = others.is_empty().then(|| beside.strip_prefix(first.as_str())).flatten();
+        let said = said.and_then(|rest| rest.strip_prefix("\n\nin "));
+        let mut text: Vec<String> = request.commands.iter().map(|line| command(line)).collect();
+        match said {
+            Some(rest) => {
+                beside = "";
+                let (folder, with) = rest.split_once('\n').unwrap_or((rest, ""));
+                text.push(format!("in {}", code(folder)));
+                if !with.trim().is_empty() {
+                    let with = shortened(with.trim_matches('\n'), COMMAND_BYTES_MAX);
+                    text.push(fenced(&visible(&with), ""));
+                }
+            }
+            None => text.push(format!("in {}", code(&request.cwd))),
+        }
+        shown.push(ToolCallContent::from(text.join("\n\n")));
+    }
+    shown.extend(words_of(beside));
+    shown.extend(words_of(&why(request)));
+    shown
+}
+
+fn command(line: &str) -> String {
+    fenced(&visible(&shortened(line, COMMAND_BYTES_MAX)), "sh")
+}
+
+fn why(request: &ApprovalRequest) -> String {
+    let mut lines = Vec::new();
+    if !request.commands.is_empty() && !request.title.is_empty() {
+        lines.push(format!("What the agent says it does: {}", plain(&request.title)));
+    }
+    if !request.reason.is_empty() {
+        lines.push(format!("Why you are asked: {}", plain(&request.reason)));
+    }
+    if !request.risk.is_empty() {
+        lines.push(format!("Risk: {}", plain(&request.risk)));
+    }
+    let effect = |effect: &ApprovalEffect| {
+        let ApprovalEffect { kind, target, verdict, reason } = effect;
+        let (kind, verdict) = (plain(kind), plain(verdict));
+        format!("- {kind} {} ({verdict}: {})", code(target), plain(reason))
+    };
+    let mut effects: Vec<String> = request.effects.iter().take(EFFECTS_MAX).map(effect).collect();
+    let left_out = request.effects.len().saturating_sub(EFFECTS_MAX);
+    if left_out > 0 {
+        effects.push(format!("- and {left_out} more"));
+    }
+    if !effects.is_empty() {
+        lines.push(effects.join("\n"));
+    }
+    lines.join("\n\n")
+}
+
+fn plain(text: &str) -> String {
+    one_line(text, REASON_CHARS_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use zero_core::event::ApprovalOption;
+
+    use super::*;
+
+    fn request(commands: &[&str], preview: Option<CallDisplay>) -> ApprovalRequest {
+        ApprovalRequest {
+            id: "ask_1".to_owned(),
+            call: "c1".to_owned(),
+            tool: "Bash".to_owned(),
+            title: "Tidy up".to_owned(),
+            reason: "no rule allows it".to_owned(),
+            risk: "high".to_owned(),
+            commands: commands.iter().map(|line| (*line).to_owned()).collect(),
+            effects: vec![ApprovalEffect {
+                kind: "exec".to_owned(),
+                target: "rm".to_owned(),
+                verdict: "ask".to_owned(),
+                reason: "by mode".to_owned(),
+            }],
+            preview,
+            input: None,
+            options: vec![],
+            cwd: "/w".to_owned(),
+            expires_ms: 0,
+        }
+    }
+
+    #[track_caller]
+    fn check(request: &ApprovalRequest, expected: &[&str]) {
+        let shown = shown(request, Path::new("/w"));
+        let text = |content: &ToolCallContent| {
+            let content = serde_json::to_value(content).unwrap();
+            content["content"]["text"].as_str().map_or(content.to_string(), str::to_owned)
+        };
+        assert_eq!(shown.iter().map(text).collect::<Vec<_>>(), expected);
+    }
+
+    const WHY: &str =
+        "Why you are asked: no rule allows it\n\nRisk: high\n\n- exec `rm` (ask: by mode)";
+
+    #[test]
+    fn a_command_is_shown_whole_and_first() {
+        let said = format!("What the agent says it does: Tidy up\n\n{WHY}");
+        let long = format!("echo {}\nrm -rf ~\u{202e}", "x".repeat(5000));
+        let shown = long.replace('\u{202e}', "\\u{202e}");
+        check(&request(&[&long], None), &[&format!("```sh\n{shown}\n```\n\nin `/w`"), &said]);
+        let preview = |text: &str| Some(CallDisplay::Markdown { text: text.to_owned() });
+        check(
+            &request(&["ls"], preview("ls\n\nin /w/sub\nwith A=`b`\nin the background")),
+            &["```sh\nls\n```\n\nin `/w/sub`\n\n```\nwith A=`b`\nin the background\n```", &said],
+        );
+        check(
+            &request(&["ls"], preview("something else")),
+            &["```sh\nls\n```\n\nin `/w`", "something else", &said],
+        );
+        check(&request(&["a", "b"], None), &["```sh\na\n```\n\n```sh\nb\n```\n\nin `/w`", &said]);
+    }
+
+    #[test]
+    fn a_change_comes_first() {
+        let diff = CallDisplay::Diff {
+            path: "a".to_owned(),
+            unified: "-a\n+b".to_owned(),
+            old_text: Some("a".to_owned()),
+            new_text: Some("b".to_owned()),
+            partial: false,
+        };
+        let shown = r#"{"type":"diff","path":"/w/a","oldText":"a","newText":"b"}"#;
+        check(&request(&[], Some(diff)), &[shown, WHY]);
+    }
+
+    #[test]
+    fn a_command_is_called_by_its_own_words() {
+        #[track_caller]
+        fn check(commands: &[&str], expected: &str) {
+            assert_eq!(title(&request(commands, None), 12), expected);
+        }
+        check(&[], "Tidy up");
+        check(&["rm\n -rf /"], "rm -rf /");
+        check(&["rm -rf /home/me"], "rm -rf /home…");
+        check(&["a", "b", "c"], "a (and 2 more)");
+    }
+
+    #[test]
+    fn there_is_one_answer_of_each_kind_and_always_a_no() {
+        #[track_caller]
+        fn check(given: &[(&str, &str)], expected: Value) {
+            let option = |(id, name): &(&str, &str)| ApprovalOption {
+                id: (*id).to_owned(),
+                name: (*name).to_owned(),
+            };
+            let options_given = given.iter().map(option).collect();
+            let request = ApprovalRequest { options: options_given, ..request(&[], None) };
+            assert_eq!(serde_json::to_value(options(&request)).unwrap(), expected);
+        }
+        let no = json!({"optionId": "reject_once", "name": "Reject", "kind": "reject_once"});
+        check(
+            &[
+                ("allow_once", "Allow once"),
+                ("allow_always", "Allow `git *\n` in this session"),
+                ("allow_once", "Again"),
+                ("sudo", "Everything"),
+                ("reject_once", "Reject"),
+                ("reject_always", "Reject `git *` in this session"),
+            ],
+            json!([
+                {"optionId": "allow_once", "name": "Allow once", "kind": "allow_once"},
+                {"optionId": "allow_always", "name": "Allow `git *\\n` in this session", "kind": "allow_always"},
+                no,
+                {"optionId": "reject_always", "name": "Reject `git *` in this session", "kind": "reject_always"},
+            ]),
+        );
+        check(&[], json!([no]));
+    }
+}

@@ -1,0 +1,132 @@
+//! Entries that need no memory, in the protocol's words.
+
+use agent_client_protocol::v1::schema::{
+    ContentBlock, ContentChunk, Cost, CurrentModeUpdate, ImageContent, MessageId, Plan, PlanEntry,
+    PlanEntryPriority, PlanEntryStatus, SessionInfoUpdate, SessionUpdate, UsageUpdate,
+};
+use serde_json::Value;
+use zero_core::event::{self, Event, PromptAttachment};
+use zero_core::{RunId, ToolKind};
+use zero_policy::PermissionMode;
+
+use super::call_view::TITLE_CHARS_MAX;
+use super::{DeliveryMode, LINE_CHARS_MAX, message_assembler};
+use crate::prompt_content::without_folder;
+use crate::text_sanitizer::one_line;
+
+/// Steps of a plan that are shown.
+const PLAN_ENTRIES_MAX: usize = 200;
+
+/// What the person said, to a client that was not there.
+pub(super) fn said(
+    run: Option<&RunId>,
+    seq: u64,
+    text: &str,
+    attachments: &[PromptAttachment],
+) -> Vec<SessionUpdate> {
+    let which = if run.is_some() { "prompt".to_owned() } else { format!("prompt-{seq}") };
+    let message = message_assembler::named(run, &which);
+    let text = without_folder(text);
+    let words = (!text.is_empty()).then(|| ContentBlock::from(text));
+    let picture = |attachment: &PromptAttachment| match &attachment.data {
+        data if data.is_empty() => {
+            let name = attachment.name.as_deref().unwrap_or(&attachment.mime);
+            ContentBlock::from(format!("[{}]", one_line(name, TITLE_CHARS_MAX)))
+        }
+        data => ContentBlock::Image(ImageContent::new(data.clone(), attachment.mime.clone())),
+    };
+    let blocks = words.into_iter().chain(attachments.iter().map(picture));
+    let chunk = |block| ContentChunk::new(block).message_id(message.clone());
+    blocks.map(|block| SessionUpdate::UserMessageChunk(chunk(block))).collect()
+}
+
+/// Words of zero's own, told as a thought of its own.
+pub(super) fn aside(event: &Event, text: &str) -> SessionUpdate {
+    own_words(message_assembler::named(event.run.as_ref(), &format!("notice-{}", event.seq)), text)
+}
+
+/// The same, where no entry brings them.
+pub(super) fn remark(number: u32, text: &str) -> SessionUpdate {
+    own_words(message_assembler::named(None, &format!("remark-{number}")), text)
+}
+
+fn own_words(message: MessageId, text: &str) -> SessionUpdate {
+    let chunk = ContentChunk::new(ContentBlock::from(format!("[zero] {text}\n")));
+    SessionUpdate::AgentThoughtChunk(chunk.message_id(message))
+}
+
+pub(super) fn plan(entries: impl AsRef<[event::PlanEntry]>) -> SessionUpdate {
+    let entry = |entry: &event::PlanEntry| {
+        let priority = match entry.priority.as_str() {
+            "high" => PlanEntryPriority::High,
+            "low" => PlanEntryPriority::Low,
+            _ => PlanEntryPriority::Medium,
+        };
+        let status = match entry.status.as_str() {
+            "in_progress" => PlanEntryStatus::InProgress,
+            "completed" => PlanEntryStatus::Completed,
+            _ => PlanEntryStatus::Pending,
+        };
+        PlanEntry::new(one_line(&entry.content, LINE_CHARS_MAX), priority, status)
+    };
+    let entries = entries.as_ref().iter().take(PLAN_ENTRIES_MAX).map(entry).collect();
+    SessionUpdate::Plan(Plan::new(entries))
+}
+
+/// How full the window is; nothing where there is none.
+pub(super) fn usage(used: u64, size: u64, cost_usd: Option<f64>) -> Option<SessionUpdate> {
+    let cost = cost_usd.filter(|cost| cost.is_finite()).map(|cost| Cost::new(cost, "USD"));
+    (size > 0).then(|| SessionUpdate::UsageUpdate(UsageUpdate::new(used, size).cost(cost)))
+}
+
+/// What stands in the answer to `session/load` is not told again.
+pub(super) fn changed(
+    field: &str,
+    value: Option<&str>,
+    moment: DeliveryMode,
+) -> Vec<SessionUpdate> {
+    match (field, value) {
+        _ if moment == DeliveryMode::Replay => Vec::new(),
+        ("mode", Some(mode)) if mode.parse::<PermissionMode>().is_ok() => {
+            vec![SessionUpdate::CurrentModeUpdate(CurrentModeUpdate::new(mode.to_owned()))]
+        }
+        ("title", title) => {
+            let title = title.map(|title| one_line(title, TITLE_CHARS_MAX));
+            vec![SessionUpdate::SessionInfoUpdate(SessionInfoUpdate::new().title(title))]
+        }
+        _ => Vec::new(),
+    }
+}
+
+pub(super) fn title_of(title: &str) -> String {
+    one_line(title, TITLE_CHARS_MAX)
+}
+
+/// A title for a call of which only the name and the arguments are known: its command, or the tool and
+/// what it is about.
+pub(super) fn headline(name: &str, title: &str, kind: ToolKind, input: &Value) -> String {
+    const ABOUT: [&str; 7] =
+        ["file_path", "path", "absolute_path", "pattern", "query", "url", "description"];
+    let field = |name: &&str| input.get(*name)?.as_str().filter(|text| !text.trim().is_empty());
+    if !title.is_empty() && title != name {
+        return title_of(title);
+    }
+    let command = ["command", "cmd", "script"].iter().find_map(field);
+    match (command, ABOUT.iter().find_map(field)) {
+        (Some(command), _) if kind == ToolKind::Execute => title_of(command),
+        (_, Some(about)) => title_of(&format!("{name} {about}")),
+        _ => title_of(name),
+    }
+}
+
+pub(super) fn sum(one: Option<f64>, two: Option<f64>) -> Option<f64> {
+    match (one, two) {
+        (None, None) => None,
+        (one, two) => Some(one.unwrap_or(0.0) + two.unwrap_or(0.0)),
+    }
+}
+
+pub(super) fn rfc3339(time_ms: i64) -> Option<String> {
+    let time = jiff::Timestamp::from_millisecond(time_ms).ok()?;
+    (time_ms > 0).then(|| time.to_string())
+}

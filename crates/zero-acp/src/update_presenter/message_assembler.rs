@@ -1,0 +1,64 @@
+//! Which message a piece of a model's answer belongs to. Ids are made of the run and a count, so that
+//! a replay says the same ones.
+
+use std::collections::HashMap;
+
+use agent_client_protocol::v1::schema::MessageId;
+use zero_core::RunId;
+
+/// Runs that are kept in mind; a session has few that are not over.
+const RUNS_MAX: usize = 256;
+
+/// Whose words they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum MessageKind {
+    /// Said to the person.
+    Says,
+    /// Thought.
+    Thinks,
+}
+
+/// The messages of the runs that are not over.
+#[derive(Debug, Default)]
+pub(super) struct MessageAssembler {
+    runs: HashMap<Option<RunId>, RunMessages>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct RunMessages {
+    messages: u32,
+    voice: Option<MessageKind>,
+}
+
+impl MessageAssembler {
+    /// The message that more words belong to.
+    pub(super) fn message(&mut self, run: Option<&RunId>, voice: MessageKind) -> MessageId {
+        if self.runs.len() >= RUNS_MAX && !self.runs.contains_key(&run.cloned()) {
+            self.runs.clear();
+        }
+        let talk = self.runs.entry(run.cloned()).or_default();
+        if talk.voice != Some(voice) {
+            talk.voice = Some(voice);
+            talk.messages = talk.messages.saturating_add(1);
+        }
+        named(run, &talk.messages.to_string())
+    }
+
+    /// What comes next is another message.
+    pub(super) fn pause(&mut self, run: Option<&RunId>) {
+        if let Some(talk) = self.runs.get_mut(&run.cloned()) {
+            talk.voice = None;
+        }
+    }
+
+    /// Nothing more is said.
+    pub(super) fn end(&mut self, run: Option<&RunId>) {
+        self.runs.remove(&run.cloned());
+    }
+}
+
+/// The id of a message of a run.
+pub(super) fn named(run: Option<&RunId>, which: &str) -> MessageId {
+    let run = run.map_or("session", RunId::as_str);
+    MessageId::new(format!("{run}:{which}"))
+}

@@ -1,0 +1,142 @@
+//! How a run ended, as the answer to its prompt.
+
+use agent_client_protocol::v1::schema::{Meta, PromptResponse, StopReason};
+use agent_client_protocol::{Error, ErrorCode};
+use serde_json::{Value, json};
+use zero_client::GatewayLocality;
+use zero_core::event::RunOutcome;
+
+use crate::text_sanitizer::one_line;
+
+/// Longest message of an error.
+const MESSAGE_CHARS_MAX: usize = 500;
+
+/// The answer to the prompt of a run. The gateway's own word for it is in `_meta.zero.state`:
+/// `complete`, `aborted` or `error`. A key that is missing or refused is a matter of logging in where
+/// the model is asked from here; that of a gateway elsewhere nobody here can give.
+pub(crate) fn answer(
+    end: &RunOutcome,
+    run: &str,
+    place: GatewayLocality,
+) -> Result<PromptResponse, Error> {
+    match end {
+        RunOutcome::Completed => Ok(stopped(StopReason::EndTurn, "complete", run, None)),
+        RunOutcome::MaxTokens => Ok(stopped(StopReason::MaxTokens, "complete", run, None)),
+        RunOutcome::MaxTurns { turns } => {
+            let message =
+                format!("the model was asked {turns} times, as often as a run may ask it");
+            Ok(stopped(StopReason::MaxTurnRequests, "complete", run, Some(&message)))
+        }
+        RunOutcome::Refused { message } => {
+            Ok(stopped(StopReason::Refusal, "error", run, Some(message)))
+        }
+        RunOutcome::Aborted { by } => {
+            let message = format!("stopped by {by}");
+            Ok(stopped(StopReason::Cancelled, "aborted", run, Some(&message)))
+        }
+        RunOutcome::Failed { kind, message } if kind == "context_length" => {
+            Ok(stopped(StopReason::MaxTokens, "error", run, Some(message)))
+        }
+        RunOutcome::Failed { kind, message }
+            if kind == "auth" && place == GatewayLocality::Here =>
+        {
+            let mut error = failed(kind, message, run);
+            error.code = ErrorCode::AUTH_REQUIRED;
+            Err(error)
+        }
+        RunOutcome::Failed { kind, message } => Err(failed(kind, message, run)),
+        RunOutcome::Interrupted => Err(failed(
+            "interrupted",
+            "zero was stopped in the middle of this run; look at what it did before you go on",
+            run,
+        )),
+    }
+}
+
+/// The answer to a prompt that came to nothing.
+fn failed(kind: &str, message: &str, run: &str) -> Error {
+    let retryable = matches!(kind, "rate_limit" | "network" | "timeout" | "server");
+    Error::new(ErrorCode::INTERNAL_ERROR, one_line(message, MESSAGE_CHARS_MAX)).data(json!({
+        "kind": kind,
+        "retryable": retryable,
+        "runId": run,
+        "state": "error",
+    }))
+}
+
+fn stopped(reason: StopReason, state: &str, run: &str, message: Option<&str>) -> PromptResponse {
+    let mut zero = json!({ "state": state, "runId": run });
+    if let (Some(message), Some(zero)) = (message, zero.as_object_mut()) {
+        let message = one_line(message, MESSAGE_CHARS_MAX);
+        zero.insert("message".to_owned(), Value::String(message));
+    }
+    let mut meta = Meta::new();
+    meta.insert("zero".to_owned(), zero);
+    PromptResponse::new(reason).meta(meta)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(end: RunOutcome, expected: Value) {
+        check_at(GatewayLocality::Elsewhere, end, expected);
+    }
+
+    #[track_caller]
+    fn check_at(place: GatewayLocality, end: RunOutcome, expected: Value) {
+        let told = match answer(&end, "r1", place) {
+            Ok(response) => serde_json::to_value(response),
+            Err(error) => serde_json::to_value(error),
+        };
+        assert_eq!(told.unwrap(), expected, "{end:?}");
+    }
+
+    #[test]
+    fn every_end_has_one_answer() {
+        let stop = |reason: &str, state: &str, message: Option<&str>| {
+            let mut zero = json!({"state": state, "runId": "r1"});
+            if let Some(message) = message {
+                zero["message"] = json!(message);
+            }
+            json!({"stopReason": reason, "_meta": {"zero": zero}})
+        };
+        let failed = |kind: &str, message: &str| RunOutcome::Failed {
+            kind: kind.to_owned(),
+            message: message.to_owned(),
+        };
+        let error = |kind: &str, retryable: bool, message: &str| {
+            json!({"code": -32603, "message": message,
+                   "data": {"kind": kind, "retryable": retryable, "runId": "r1", "state": "error"}})
+        };
+        check(RunOutcome::Completed, stop("end_turn", "complete", None));
+        check(RunOutcome::MaxTokens, stop("max_tokens", "complete", None));
+        let often = "the model was asked 7 times, as often as a run may ask it";
+        check(
+            RunOutcome::MaxTurns { turns: 7 },
+            stop("max_turn_requests", "complete", Some(often)),
+        );
+        let refused = RunOutcome::Refused { message: "no\nway".to_owned() };
+        check(refused, stop("refusal", "error", Some("no way")));
+        let aborted = RunOutcome::Aborted { by: "rpc".to_owned() };
+        check(aborted, stop("cancelled", "aborted", Some("stopped by rpc")));
+        check(failed("context_length", "long"), stop("max_tokens", "error", Some("long")));
+        check(failed("auth", "the key\nis wrong"), error("auth", false, "the key is wrong"));
+        let mut required = error("auth", false, "no key; set one");
+        required["code"] = json!(-32000);
+        check_at(GatewayLocality::Here, failed("auth", "no key; set one"), required);
+        check_at(GatewayLocality::Here, failed("server", "x"), error("server", true, "x"));
+        for passing in ["rate_limit", "network", "timeout", "server"] {
+            check(failed(passing, "x"), error(passing, true, "x"));
+        }
+        check(
+            RunOutcome::Interrupted,
+            error(
+                "interrupted",
+                false,
+                "zero was stopped in the middle of this run; look at what it did before you go on",
+            ),
+        );
+    }
+}

@@ -1,0 +1,122 @@
+//! What a client is told, entry by entry, and that the order of things never confuses it.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use zero_core::event::{
+    ApprovalOption, CallDisplay, Event, EventKind, PlanEntry, PromptAttachment, ResultContent,
+    TokenUsage, ToolCallStatus,
+};
+
+use super::*;
+
+mod calls;
+mod interleaving;
+mod messages;
+mod questions;
+mod terminals;
+
+fn caps() -> ClientFeatures {
+    ClientFeatures::default()
+}
+
+fn terminals() -> ClientFeatures {
+    ClientFeatures { shows_output: true, ..ClientFeatures::default() }
+}
+
+fn presenter(caps: ClientFeatures) -> UpdatePresenter {
+    UpdatePresenter::new(caps, PathBuf::from("/w"))
+}
+
+fn of_run(run: &str, what: EventKind) -> Event {
+    Event { seq: 7, run: Some(RunId::new(run).unwrap()), time_ms: 1_000, what }
+}
+
+fn event(what: EventKind) -> Event {
+    of_run("r1", what)
+}
+
+/// The updates as JSON, each of which the schema reads back as it was.
+#[track_caller]
+fn told(updates: Vec<SessionUpdate>) -> Vec<Value> {
+    let json = |update: SessionUpdate| {
+        let json = serde_json::to_value(&update).unwrap();
+        let back: SessionUpdate = serde_json::from_value(json.clone()).unwrap();
+        assert_eq!(back, update);
+        json
+    };
+    updates.into_iter().map(json).collect()
+}
+
+impl UpdatePresenter {
+    #[track_caller]
+    fn live(&mut self, what: EventKind) -> Vec<Value> {
+        told(self.entry(&event(what), DeliveryMode::Live))
+    }
+
+    #[track_caller]
+    fn replay(&mut self, what: EventKind) -> Vec<Value> {
+        told(self.entry(&event(what), DeliveryMode::Replay))
+    }
+}
+
+#[track_caller]
+fn check(updates: Vec<Value>, expected: Value) {
+    assert_eq!(Value::from(updates), expected);
+}
+
+fn text(text: &str) -> EventKind {
+    EventKind::Text { text: text.to_owned() }
+}
+
+fn started(call: &str, name: &str, kind: ToolKind, input: Value) -> EventKind {
+    EventKind::ToolStarted {
+        call: call.to_owned(),
+        name: name.to_owned(),
+        title: name.to_owned(),
+        kind,
+        input,
+        locations: vec![],
+    }
+}
+
+fn words(text: &str) -> Vec<ResultContent> {
+    vec![ResultContent::Text { text: text.to_owned() }]
+}
+
+fn ended(call: &str, status: ToolCallStatus, text: &str) -> EventKind {
+    EventKind::ToolEnded {
+        call: call.to_owned(),
+        status,
+        content: words(text),
+        display: None,
+        locations: vec![],
+    }
+}
+
+fn run_ended(end: RunOutcome) -> EventKind {
+    EventKind::RunEnded { end, usage: TokenUsage::default() }
+}
+
+fn request(call: &str, commands: &[&str]) -> ApprovalRequest {
+    ApprovalRequest {
+        id: "ask_1".to_owned(),
+        call: call.to_owned(),
+        tool: "Bash".to_owned(),
+        title: "Tidy up".to_owned(),
+        reason: "no rule allows it".to_owned(),
+        risk: "high".to_owned(),
+        commands: commands.iter().map(|line| (*line).to_owned()).collect(),
+        effects: vec![],
+        preview: None,
+        input: None,
+        options: vec![ApprovalOption { id: "allow_once".to_owned(), name: "Allow".to_owned() }],
+        cwd: "/w".to_owned(),
+        expires_ms: 0,
+    }
+}
+
+fn place(path: &str, line: Option<u64>) -> FilePosition {
+    FilePosition { path: path.to_owned(), line }
+}

@@ -1,0 +1,160 @@
+//! Whatever order the ledger and the tools tell of a call in, the client hears a story that makes
+//! sense.
+
+use super::*;
+
+const ROUNDS: u64 = 3000;
+
+/// Everything that can be heard of a call, besides that it is over.
+fn hear(presenter: &mut UpdatePresenter, call: &str, which: u8, now: Instant) -> Vec<Value> {
+    let answer =
+        |presenter: &mut UpdatePresenter, answer: &str| presenter.answered("ask_1", answer);
+    let updates = match which {
+        0 => presenter.entry(
+            &event(started(call, "Bash", ToolKind::Execute, json!({"command": "x"}))),
+            DeliveryMode::Live,
+        ),
+        1 => presenter.described(call, "Do x", ToolKind::Execute, &[place("a", None)]),
+        2 => presenter.begun(call),
+        3 => presenter.printed(call, "some \u{1b}[1mwords\n", now),
+        4 => {
+            let updated = EventKind::ToolUpdated {
+                call: call.to_owned(),
+                title: Some("Do x".to_owned()),
+                kind: Some(ToolKind::Execute),
+                locations: vec![],
+                progress: Some("half".to_owned()),
+            };
+            presenter.entry(&event(updated), DeliveryMode::Live)
+        }
+        5 => {
+            let (updates, question) = presenter.asked(&request(call, &["x"]));
+            let question = told(vec![SessionUpdate::ToolCallUpdate(question)]);
+            let mut told = told(updates);
+            told.extend(question);
+            return told;
+        }
+        6 => answer(presenter, "allow_once"),
+        7 => answer(presenter, "reject_once"),
+        8 => presenter.overdue(now),
+        _ => presenter.entry(&event(text("words in between")), DeliveryMode::Live),
+    };
+    told(updates)
+}
+
+fn status_rank(status: &str) -> u8 {
+    match status {
+        "pending" => 0,
+        "in_progress" => 1,
+        "completed" | "failed" => 2,
+        other => panic!("no status: {other}"),
+    }
+}
+
+/// Told of one call, in order.
+#[track_caller]
+fn check(story: &[(u8, Value)], context: impl Fn() -> String) {
+    let mut rank = None;
+    let mut finals = 0;
+    let mut is_asked = false;
+    for (which, update) in story {
+        is_asked = match which {
+            // The call may be over, and then nobody is asked; nothing comes after it either way.
+            5 => true,
+            2 | 6 | 7 => false,
+            _ => is_asked,
+        };
+        if update.get("toolCallId").is_none() {
+            continue;
+        }
+        let is_call = update["sessionUpdate"] == "tool_call";
+        assert_eq!(is_call, rank.is_none(), "a call comes first and once\n{}", context());
+        let mut fields = update.as_object().unwrap().clone();
+        for quiet in ["sessionUpdate", "toolCallId"] {
+            fields.remove(quiet);
+        }
+        assert!(!fields.is_empty(), "an update says something\n{}", context());
+        let status = update["status"].as_str().or(is_call.then_some("pending"));
+        if let Some(status) = status {
+            let next = status_rank(status);
+            let now = rank.unwrap_or(0);
+            assert!(next >= now && now < 2, "{status} after {now}\n{}", context());
+            // Only what allows it lets a call go on that is asked about.
+            assert!(!(is_asked && next == 1 && rank != Some(1)), "{which}\n{}", context());
+            rank = Some(next);
+            finals += u8::from(next == 2);
+        } else {
+            assert_ne!(rank, Some(2), "nothing after the end\n{}", context());
+            rank = rank.or(Some(0));
+        }
+    }
+    assert_eq!(finals, 1, "one end\n{}", context());
+}
+
+#[test]
+fn any_order_makes_sense() {
+    for seed in 0..ROUNDS {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let caps = if random.bool() { terminals() } else { caps() };
+        let mut presenter = presenter(caps);
+        let start = Instant::now();
+        let mut steps: Vec<u8> = (0..random.usize(0..12)).map(|_| random.u8(0..10)).collect();
+        steps.push(10);
+        // Much comes late, but a name is not used again and a question not asked about what is over.
+        let late = [1, 2, 3, 4, 6, 7, 8, 9, 10, 11];
+        steps.extend((0..random.usize(0..6)).map(|_| late[random.usize(0..late.len())]));
+        if random.bool() {
+            // The end of the run comes before the end of the call, or instead of it.
+            let at = random.usize(0..steps.len());
+            if steps[..at].contains(&0) {
+                steps.insert(at, 11);
+                let tail = steps.split_off(at + 1);
+                steps.extend(tail.into_iter().filter(|step| !matches!(step, 0 | 5)));
+            }
+        }
+        let statuses = [
+            ToolCallStatus::Completed,
+            ToolCallStatus::Failed,
+            ToolCallStatus::Denied,
+            ToolCallStatus::Cancelled,
+            ToolCallStatus::Interrupted,
+        ];
+        let status = statuses[random.usize(0..statuses.len())];
+        let mut story = Vec::new();
+        for (number, step) in steps.iter().enumerate() {
+            let now = start + Duration::from_millis(100 * number as u64);
+            let heard = match step {
+                10 => presenter.live(ended("c1", status, "out\n(exit code 1)")),
+                11 => presenter.live(run_ended(RunOutcome::Completed)),
+                step => hear(&mut presenter, "c1", *step, now),
+            };
+            story.push((*step, Value::Null));
+            story.extend(heard.into_iter().map(|update| (*step, update)));
+        }
+        check(&story, || format!("seed {seed}: {steps:?}\n{story:#?}"));
+        assert_eq!(told(presenter.abandon("left over")), Vec::<Value>::new(), "seed {seed}");
+    }
+}
+
+#[test]
+fn calls_side_by_side_do_not_mix() {
+    for seed in 0..300 {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mut presenter = presenter(terminals());
+        let now = Instant::now();
+        let calls = ["a", "b", "c"];
+        let mut story: Vec<(u8, Value)> = Vec::new();
+        for _ in 0..30 {
+            let (call, step) = (calls[random.usize(0..3)], random.u8(0..5));
+            let heard = hear(&mut presenter, call, step, now);
+            assert!(heard.iter().all(|update| update["toolCallId"] == call));
+            story.extend(heard.into_iter().map(|update| (step, update)));
+        }
+        for call in calls {
+            let heard = presenter.live(ended(call, ToolCallStatus::Completed, "x"));
+            story.extend(heard.into_iter().map(|update| (10, update)));
+            let own = story.iter().filter(|(_, update)| update["toolCallId"] == call);
+            check(&own.cloned().collect::<Vec<_>>(), || format!("seed {seed} {call}"));
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! What is said in a session, and of it, apart from calls.
+
+use super::*;
+
+/// The ids of the messages that words belong to.
+fn messages(
+    presenter: &mut UpdatePresenter,
+    events: &[Event],
+    moment: DeliveryMode,
+) -> Vec<String> {
+    let updates = events.iter().flat_map(|event| presenter.entry(event, moment));
+    told(updates.collect())
+        .iter()
+        .filter_map(|update| {
+            let id = update.get("messageId")?.as_str()?;
+            Some(format!("{} {id}", update["sessionUpdate"].as_str()?))
+        })
+        .collect()
+}
+
+#[test]
+fn a_message_keeps_its_id_until_something_else_comes() {
+    let events = [
+        event(EventKind::Prompt { text: "hi".to_owned(), attachments: vec![] }),
+        event(EventKind::RunStarted { agent: "main".to_owned(), model: "m".to_owned() }),
+        event(EventKind::Thought { text: "hm".to_owned() }),
+        event(text("a")),
+        of_run("r2", EventKind::Prompt { text: "next".to_owned(), attachments: vec![] }),
+        event(text("b")),
+        event(text("")),
+        event(started("c1", "Read", ToolKind::Read, json!({}))),
+        event(ended("c1", ToolCallStatus::Completed, "x")),
+        event(text("c")),
+        event(run_ended(RunOutcome::Completed)),
+        of_run("r2", text("d")),
+    ];
+    let live = [
+        "agent_thought_chunk r1:1",
+        "agent_message_chunk r1:2",
+        "agent_message_chunk r1:2",
+        "agent_message_chunk r1:3",
+        "agent_message_chunk r2:1",
+    ];
+    assert_eq!(messages(&mut presenter(caps()), &events, DeliveryMode::Live), live);
+    // The tools being quicker than the ledger changes nothing.
+    let mut quick = presenter(caps());
+    quick.described("c1", "Read a", ToolKind::Read, &[]);
+    assert_eq!(messages(&mut quick, &events, DeliveryMode::Live), live);
+    let again = messages(&mut presenter(caps()), &events, DeliveryMode::Replay);
+    assert_eq!(
+        again.iter().filter(|id| id.starts_with("agent")).collect::<Vec<_>>(),
+        live.iter().collect::<Vec<_>>()
+    );
+    assert_eq!(again[0], "user_message_chunk r1:prompt");
+    assert_eq!(again[3], "user_message_chunk r2:prompt");
+}
+
+#[test]
+fn a_prompt_is_told_only_again_and_without_the_folder() {
+    let picture = |data: &str| PromptAttachment {
+        mime: "image/png".to_owned(),
+        data: data.to_owned(),
+        name: Some("a\n.png".to_owned()),
+    };
+    let prompt = EventKind::Prompt {
+        text: "[Working directory: ~/w]\n\nhi".to_owned(),
+        attachments: vec![picture("AAAA"), picture("")],
+    };
+    check(presenter(caps()).live(prompt.clone()), json!([]));
+    let chunk = |content: Value| json!({"sessionUpdate": "user_message_chunk", "messageId": "r1:prompt", "content": content});
+    check(
+        presenter(caps()).replay(prompt),
+        json!([
+            chunk(json!({"type": "text", "text": "hi"})),
+            chunk(json!({"type": "image", "data": "AAAA", "mimeType": "image/png"})),
+            chunk(json!({"type": "text", "text": "[a .png]"})),
+        ]),
+    );
+}
+
+#[test]
+fn only_who_takes_notices_and_compactions_gets_them() {
+    let notice =
+        |topic: &str| EventKind::Notice { topic: topic.to_owned(), text: "so\nit is".to_owned() };
+    let compacted =
+        || EventKind::Compacted { summary: "sum".to_owned(), tokens_before: 9, tokens_after: 3 };
+    let aside = |text: &str| {
+        json!([{"sessionUpdate": "agent_thought_chunk", "messageId": "r1:notice-7",
+                "content": {"type": "text", "text": format!("[zero] {text}\n")}}])
+    };
+    let mut plain = presenter(caps());
+    for topic in ["retry", "loop_guard", "compaction", "queued"] {
+        check(plain.live(notice(topic)), aside("so it is"));
+    }
+    check(plain.replay(notice("retry")), json!([]));
+    check(plain.replay(notice("loop_guard")), aside("so it is"));
+    let summed_up = aside("the conversation was summed up: about 9 tokens before, 3 now");
+    check(plain.live(compacted()), summed_up.clone());
+    check(plain.replay(compacted()), summed_up);
+    let mut able = presenter(ClientFeatures {
+        takes_notices: true,
+        takes_compaction: true,
+        ..ClientFeatures::default()
+    });
+    let told = |severity: &str| json!([{"sessionUpdate": "notice", "severity": severity, "title": "so it is"}]);
+    check(able.live(notice("retry")), told("warning"));
+    check(able.live(notice("loop_guard")), told("warning"));
+    check(able.live(notice("queued")), told("info"));
+    check(able.replay(notice("loop_guard")), json!([]));
+    check(
+        able.live(compacted()),
+        json!([{"sessionUpdate": "compaction_update", "compactionId": "compaction-7",
+                "status": "completed", "summary": [{"type": "text", "text": "sum"}]}]),
+    );
+    // Words of zero's own do not break a message.
+    let mut talking = presenter(caps());
+    let before = talking.live(text("a"))[0]["messageId"].clone();
+    talking.live(notice("retry"));
+    assert_eq!(talking.live(text("b"))[0]["messageId"], before);
+}
+
+#[test]
+fn what_a_session_takes_and_is_called_is_told() {
+    let usage = |cost_usd| TokenUsage { cost_usd, ..TokenUsage::default() };
+    let reported = |cost_usd, window| EventKind::UsageReported {
+        run_usage: usage(cost_usd),
+        context_tokens: 5,
+        context_window: window,
+    };
+    let mut presenter = presenter(caps());
+    let info = SessionInfo {
+        title: Some("A\ntitle".to_owned()),
+        updated_ms: 2_000,
+        usage: usage(Some(1.0)),
+        context_tokens: Some(3),
+        context_window: Some(10),
+        ..SessionInfo::default()
+    };
+    let full = |used: u64, cost: f64| {
+        json!({"sessionUpdate": "usage_update", "used": used, "size": 10,
+        "cost": {"amount": cost, "currency": "USD"}})
+    };
+    check(
+        told(presenter.standing(&info)),
+        json!([
+            {"sessionUpdate": "session_info_update", "title": "A title", "updatedAt": "1970-01-01T00:00:02Z"},
+            full(3, 1.0),
+        ]),
+    );
+    check(presenter.live(reported(Some(0.5), 10)), json!([full(5, 1.5)]));
+    presenter.live(EventKind::RunEnded { end: RunOutcome::Completed, usage: usage(Some(0.5)) });
+    check(presenter.live(reported(Some(0.25), 10)), json!([full(5, 1.75)]));
+    check(presenter.live(reported(None, 0)), json!([]));
+    check(presenter.replay(reported(None, 10)), json!([]));
+    let changed = |field: &str, value: Option<&str>| EventKind::Changed {
+        field: field.to_owned(),
+        value: value.map(str::to_owned),
+    };
+    check(
+        presenter.live(changed("title", Some("x"))),
+        json!([{"sessionUpdate": "session_info_update", "title": "x"}]),
+    );
+    check(
+        presenter.live(changed("title", None)),
+        json!([{"sessionUpdate": "session_info_update", "title": null}]),
+    );
+    check(
+        presenter.live(changed("mode", Some("plan"))),
+        json!([{"sessionUpdate": "current_mode_update", "currentModeId": "plan"}]),
+    );
+    for silent in [
+        changed("mode", Some("yolo")),
+        changed("mode", None),
+        changed("model", Some("x")),
+        changed("label", None),
+    ] {
+        check(presenter.live(silent), json!([]));
+    }
+    check(presenter.replay(changed("title", Some("x"))), json!([]));
+    check(presenter.live(EventKind::Reset { transcript: 1 }), json!([]));
+}
+
+#[test]
+fn what_zero_has_to_say_itself_is_a_notice_or_apart_from_the_answer() {
+    let mut plain = presenter(caps());
+    let (one, other) = (told(vec![plain.remark("a\nb")]), told(vec![plain.remark("c")]));
+    assert_eq!(one[0]["sessionUpdate"], "agent_thought_chunk");
+    assert_eq!(one[0]["content"]["text"], "[zero] a b\n");
+    assert_ne!(one[0]["messageId"], other[0]["messageId"]);
+    let mut noticing = presenter(ClientFeatures { takes_notices: true, ..caps() });
+    assert_eq!(told(vec![noticing.remark("a")])[0]["sessionUpdate"], "notice");
+}

@@ -1,0 +1,145 @@
+//! What the person is asked, and what becomes of the call meanwhile.
+
+use super::*;
+
+#[test]
+fn a_question_repeats_the_call_and_nothing_is_in_progress_until_it_is_answered() {
+    let mut presenter = presenter(terminals());
+    let input = json!({"command": "rm -rf x", "description": "Tidy up"});
+    presenter.live(started("c1", "Bash", ToolKind::Execute, input.clone()));
+    presenter.described("c1", "Tidy up", ToolKind::Execute, &[]);
+    let (first, question) = presenter.asked(&request("c1", &["rm -rf x"]));
+    check(
+        told(first),
+        json!([{"sessionUpdate": "tool_call_update", "toolCallId": "c1", "title": "rm -rf x"}]),
+    );
+    let question = serde_json::to_value(question).unwrap();
+    assert_eq!(question["toolCallId"], "c1");
+    assert_eq!(question["title"], "rm -rf x");
+    assert_eq!(question["kind"], "execute");
+    assert_eq!(question["status"], "pending");
+    assert_eq!(question["rawInput"], input);
+    assert_eq!(question["content"][0]["content"]["text"], "```sh\nrm -rf x\n```\n\nin `/w`");
+    // The model's own words for it do not come back while it is asked.
+    let echo = EventKind::ToolUpdated {
+        call: "c1".to_owned(),
+        title: Some("Tidy up".to_owned()),
+        kind: None,
+        locations: vec![],
+        progress: Some("waiting".to_owned()),
+    };
+    let updates = presenter.live(echo);
+    assert!(
+        updates
+            .iter()
+            .all(|it| it["status"].is_null() && it["title"].is_null() && it["content"].is_null())
+    );
+    assert!(
+        told(presenter.printed("c1", "x", Instant::now())).iter().all(|it| it["status"].is_null())
+    );
+    check(
+        told(presenter.begun("c1")),
+        json!([{"sessionUpdate": "tool_call_update", "toolCallId": "c1", "status": "in_progress",
+                "content": [{"type": "terminal", "terminalId": "c1"}]}]),
+    );
+    check(told(presenter.answered("ask_1", "allow_once")), json!([]));
+}
+
+#[test]
+fn a_question_shows_the_input_that_would_run() {
+    let rewritten = json!({"command": "npm install --ignore-scripts"});
+    let asked = ApprovalRequest {
+        input: Some(Box::new(rewritten.clone())),
+        ..request("c1", &["npm install --ignore-scripts"])
+    };
+    let wrote = || started("c1", "Bash", ToolKind::Execute, json!({"command": "npm install"}));
+    let mut known = presenter(terminals());
+    known.live(wrote());
+    let (first, question) = known.asked(&asked);
+    assert_eq!(question.fields.raw_input.as_ref(), Some(&rewritten));
+    assert_eq!(told(first)[0]["rawInput"], rewritten);
+    // The ledger may be slower, and says what the model wrote.
+    let mut unknown = presenter(terminals());
+    unknown.asked(&asked);
+    assert!(unknown.live(wrote()).iter().all(|update| update["rawInput"].is_null()));
+}
+
+#[test]
+fn a_question_can_be_the_first_that_is_heard_of_a_call() {
+    let mut presenter = presenter(terminals());
+    let (first, question) = presenter.asked(&request("c1", &["ls"]));
+    let first = told(first);
+    assert_eq!(first.len(), 1);
+    assert_eq!(first[0]["sessionUpdate"], "tool_call");
+    assert_eq!(first[0]["title"], "ls");
+    assert_eq!(first[0]["rawInput"], json!({"command": "ls", "cwd": "/w"}));
+    assert_eq!(question.fields.raw_input, Some(json!({"command": "ls", "cwd": "/w"})));
+    // What the model wrote is better.
+    let updates =
+        presenter.live(started("c1", "Bash", ToolKind::Execute, json!({"command": "ls", "x": 1})));
+    check(
+        updates,
+        json!([{"sessionUpdate": "tool_call_update", "toolCallId": "c1", "rawInput": {"command": "ls", "x": 1}}]),
+    );
+}
+
+#[test]
+fn answers_of_the_ledger_let_calls_go_on_and_settle_questions_of_their_own() {
+    let resolved = |answer: &str| EventKind::ApprovalResolved {
+        id: "ask_1".to_owned(),
+        answer: answer.to_owned(),
+        by: "person".to_owned(),
+    };
+    let status = |call: &str, answer: &str| {
+        let mut presenter = presenter(caps());
+        presenter.live(EventKind::ApprovalRequested(request(call, &[])));
+        let (first, question) = presenter.asked(&request(call, &[]));
+        assert_eq!(told(first)[0]["sessionUpdate"], "tool_call");
+        let id = if call.is_empty() { "ask_1" } else { call };
+        assert_eq!(&*question.tool_call_id.0, id);
+        let updates = presenter.live(resolved(answer));
+        assert_eq!(presenter.live(resolved(answer)), Vec::<Value>::new());
+        updates.first().map(|update| update["status"].clone())
+    };
+    assert_eq!(status("c1", "allow_once"), Some(json!("in_progress")));
+    assert_eq!(status("c1", "reject_once"), None);
+    assert_eq!(status("", "allow_once"), Some(json!("completed")));
+    assert_eq!(status("", "reject_once"), Some(json!("failed")));
+    assert_eq!(status("", "cancelled"), Some(json!("failed")));
+}
+
+#[test]
+fn a_choice_is_shown_as_a_call_and_ends_with_its_answer() {
+    let long = format!("a server asks: {}", "which one? ".repeat(100));
+    for (answer, status) in
+        [("allow_once", "completed"), ("reject_once", "failed"), ("cancelled", "failed")]
+    {
+        let mut presenter = presenter(caps());
+        let (first, question) = presenter.choice("q1", &long);
+        let (first, question) = (told(first), serde_json::to_value(question).unwrap());
+        assert_eq!(first[0]["sessionUpdate"], "tool_call");
+        assert_eq!(first[0]["toolCallId"], "question_q1");
+        assert_eq!(question["toolCallId"], "question_q1");
+        assert!(question["title"].as_str().unwrap().len() < 300, "{question}");
+        assert_eq!(question["content"][0]["content"]["text"], long);
+        assert_eq!(presenter.answered("another", answer), Vec::new());
+        assert_eq!(told(presenter.answered("q1", answer))[0]["status"], status);
+        assert_eq!(presenter.answered("q1", answer), Vec::new());
+        assert_eq!(presenter.withdrawn(), Vec::new());
+    }
+}
+
+#[test]
+fn what_is_asked_no_more_is_over_and_a_call_waits_for_its_own_end() {
+    let mut presenter = presenter(caps());
+    presenter.live(started("c1", "Bash", ToolKind::Execute, json!({"command": "ls"})));
+    presenter.asked(&request("c1", &["ls"]));
+    presenter.choice("q1", "which one?");
+    let updates = told(presenter.withdrawn());
+    assert_eq!(updates.len(), 1, "{updates:?}");
+    assert_eq!(
+        (&updates[0]["toolCallId"], &updates[0]["status"]),
+        (&json!("question_q1"), &json!("failed"))
+    );
+    assert_eq!(told(presenter.abandon("closed"))[0]["toolCallId"], "c1");
+}

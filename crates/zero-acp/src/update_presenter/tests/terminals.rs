@@ -1,0 +1,154 @@
+//! What a command writes while it runs, in a terminal of the client or without one.
+
+use super::*;
+
+#[test]
+fn a_command_has_a_terminal_where_the_client_shows_one() {
+    let mut presenter = presenter(terminals());
+    let now = Instant::now();
+    let input = json!({"command": "make"});
+    check(
+        presenter.live(started("c1", "Bash", ToolKind::Execute, input.clone())),
+        json!([{"sessionUpdate": "tool_call", "toolCallId": "c1", "title": "make", "name": "Bash",
+                "kind": "execute", "rawInput": input,
+                "content": [{"type": "terminal", "terminalId": "c1"}],
+                "_meta": {"terminal_info": {"terminal_id": "c1", "cwd": "/w"}}}]),
+    );
+    check(
+        told(presenter.begun("c1")),
+        json!([{"sessionUpdate": "tool_call_update", "toolCallId": "c1", "status": "in_progress"}]),
+    );
+    let output = |data: &str| {
+        json!({"sessionUpdate": "tool_call_update", "toolCallId": "c1",
+        "_meta": {"terminal_output": {"terminal_id": "c1", "data": data}}})
+    };
+    check(
+        told(presenter.printed("c1", "\u{1b}[1mone\n\u{1b}]0;", now)),
+        json!([output("\u{1b}[1mone\n")]),
+    );
+    check(told(presenter.printed("c1", "title\u{7}two", now)), json!([output("two")]));
+    assert_eq!(presenter.due(), None);
+    let updates = presenter.live(ended(
+        "c1",
+        ToolCallStatus::Completed,
+        "one\ntwo\n(exit code 2)\n(now in `x`)",
+    ));
+    assert_eq!(updates[0], output("\n(exit code 2)\n(now in `x`)"));
+    assert_eq!(updates[1]["content"], json!([{"type": "terminal", "terminalId": "c1"}]));
+    assert_eq!(updates[1]["status"], "completed");
+    assert_eq!(updates[1]["rawOutput"]["exitCode"], 2);
+    assert_eq!(
+        updates[1]["_meta"],
+        json!({"terminal_exit": {"terminal_id": "c1", "exit_code": 2, "signal": null}})
+    );
+}
+
+#[test]
+fn a_terminal_is_filled_at_the_end_where_nothing_was_heard() {
+    let mut presenter = presenter(terminals());
+    presenter.replay(started("c1", "Bash", ToolKind::Execute, json!({"command": "ls"})));
+    let updates = presenter.replay(EventKind::ToolEnded {
+        call: "c1".to_owned(),
+        status: ToolCallStatus::Completed,
+        content: words("a"),
+        display: Some(CallDisplay::Markdown { text: "\u{1b}[34ma\u{1b}[m".to_owned() }),
+        locations: vec![],
+    });
+    assert_eq!(updates[0]["_meta"]["terminal_output"]["data"], "\u{1b}[34ma\u{1b}[m");
+    assert_eq!(updates[1]["_meta"]["terminal_exit"]["exit_code"], 0);
+    assert_eq!(updates.len(), 2);
+}
+
+#[test]
+fn exits_are_told_as_far_as_they_are_known() {
+    #[track_caller]
+    fn check(status: ToolCallStatus, input: Value, text: &str, code: Value, signal: Value) {
+        let mut presenter = presenter(terminals());
+        presenter.live(started("c1", "Bash", ToolKind::Execute, input));
+        let updates = presenter.live(ended("c1", status, text));
+        let exit = &updates.last().unwrap()["_meta"]["terminal_exit"];
+        assert_eq!((&exit["exit_code"], &exit["signal"]), (&code, &signal), "{text}");
+    }
+    use ToolCallStatus::{Cancelled, Completed, Denied};
+    check(Completed, json!({}), "x", json!(0), Value::Null);
+    check(Completed, json!({}), "x\n(exit code 1)", json!(1), Value::Null);
+    check(
+        Completed,
+        json!({}),
+        "x\n(ended by SIGKILL, exit code 137)\n(a note)",
+        json!(137),
+        json!("SIGKILL"),
+    );
+    check(Completed, json!({}), "(exit code 1)\nx", json!(0), Value::Null);
+    check(Completed, json!({"run_in_background": true}), "job 1", Value::Null, Value::Null);
+    check(Denied, json!({}), "denied", Value::Null, Value::Null);
+    check(Cancelled, json!({}), "stopped", Value::Null, Value::Null);
+}
+
+#[test]
+fn a_terminal_that_was_never_used_gives_way_to_the_words() {
+    let content = |printed: bool| {
+        let mut presenter = presenter(terminals());
+        presenter.live(started("c1", "Bash", ToolKind::Execute, json!({"command": "ls"})));
+        if printed {
+            presenter.printed("c1", "x", Instant::now());
+        }
+        let updates = presenter.live(ended("c1", ToolCallStatus::Failed, "stopped after 2 s"));
+        assert_eq!(updates.len(), 1);
+        updates[0]["content"].clone()
+    };
+    let words =
+        json!({"type": "content", "content": {"type": "text", "text": "stopped after 2 s"}});
+    assert_eq!(content(false), json!([words]));
+    assert_eq!(content(true), json!([{"type": "terminal", "terminalId": "c1"}, words]));
+}
+
+#[test]
+fn a_terminal_is_not_sent_everything_there_is() {
+    let mut presenter = presenter(terminals());
+    presenter.live(started("c1", "Bash", ToolKind::Execute, json!({"command": "yes"})));
+    let piece = "ä".repeat(1 << 19);
+    let mut bytes = 0;
+    for _ in 0..12 {
+        for update in told(presenter.printed("c1", &piece, Instant::now())) {
+            let data = update["_meta"]["terminal_output"]["data"].as_str().unwrap_or_default();
+            assert!(data.len() <= 256 * 1024);
+            bytes += data.len();
+        }
+    }
+    assert!((8 << 20..9 << 20).contains(&bytes), "{bytes}");
+    let updates =
+        presenter.live(ended("c1", ToolCallStatus::Completed, &format!("{piece}the end")));
+    let data = updates[0]["_meta"]["terminal_output"]["data"].as_str().unwrap();
+    assert!(data.ends_with("the end") && data.len() <= 64 * 1024);
+}
+
+#[test]
+fn without_a_terminal_the_end_is_shown_now_and_then() {
+    let mut presenter = presenter(caps());
+    let start = Instant::now();
+    let at = |millis| start + Duration::from_millis(millis);
+    presenter.live(started("c1", "Bash", ToolKind::Execute, json!({"command": "make"})));
+    let shown = |updates: Vec<SessionUpdate>| -> Vec<String> {
+        let text =
+            |update: &Value| update["content"][0]["content"]["text"].as_str().map(str::to_owned);
+        told(updates).iter().filter_map(text).collect()
+    };
+    assert_eq!(shown(presenter.printed("c1", "1\n", at(0))), ["```console\n1\n```"]);
+    assert_eq!(presenter.due(), None);
+    assert_eq!(shown(presenter.printed("c1", "2\n", at(100))), Vec::<String>::new());
+    assert_eq!(presenter.due(), Some(at(250)));
+    assert_eq!(shown(presenter.overdue(at(249))), Vec::<String>::new());
+    assert_eq!(shown(presenter.overdue(at(250))), ["```console\n1\n2\n```"]);
+    assert_eq!(presenter.due(), None);
+    let times: usize = (0..1000).map(|n| presenter.printed("c1", "ä", at(250 + n)).len()).sum();
+    assert!(times <= 4, "{times}");
+    let last = shown(presenter.printed("c1", &"äö".repeat(100_000), at(5000)));
+    assert!(last[0].len() <= 64 * 1024 + 20 && last[0].ends_with("äö\n```"), "{}", last[0].len());
+    presenter.printed("c1", "x", at(5001));
+    let updates = presenter.live(ended("c1", ToolCallStatus::Completed, "all\n(exit code 1)"));
+    assert_eq!(updates.len(), 1);
+    assert_eq!(updates[0]["content"][0]["content"]["text"], "```console\nall\n(exit code 1)\n```");
+    assert_eq!(updates[0]["rawOutput"]["exitCode"], 1);
+    assert_eq!((presenter.due(), presenter.overdue(at(9000)).len()), (None, 0));
+}

@@ -1,0 +1,126 @@
+//! Hears what happens at the gateway, and passes each event to the sessions it concerns.
+
+use std::sync::{Arc, Weak};
+
+use serde::Deserialize;
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+use zero_wire::EventFrame;
+use zero_wire::client::GatewayEvents;
+use zero_wire::tools::{
+    TOOLS_CANCEL, TOOLS_DISPLACED, TOOLS_TERMS, TOOLS_USE, ToolsDisplacedEvent, ToolsResult,
+};
+use zero_wire::zero_sessions::{SESSION_EVENT, SessionEvent};
+
+use super::shared_link::SharedLink;
+use crate::call_rejection::CallRejection;
+use crate::session_slot::SessionSlot;
+
+/// Listens until the connection ends, or nobody wants it any more.
+pub(super) fn listen(
+    shared: Weak<SharedLink>,
+    number: u64,
+    over: CancellationToken,
+    mut events: GatewayEvents,
+) {
+    tokio::spawn(async move {
+        while let Some(Some(event)) = over.run_until_cancelled(events.next()).await {
+            let Some(shared) = shared.upgrade() else { return };
+            shared.heard(event).await;
+        }
+        over.cancel();
+        if let Some(shared) = shared.upgrade() {
+            shared.lost(number);
+        }
+    });
+}
+
+/// Whom an event about tools concerns.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct EventTarget {
+    #[serde(default)]
+    session_key: Option<String>,
+    #[serde(default)]
+    session_id: Option<String>,
+}
+
+impl SharedLink {
+    async fn heard(self: &Arc<Self>, event: EventFrame) {
+        match event.event.as_str() {
+            SESSION_EVENT => self.heard_entry(event),
+            TOOLS_USE | TOOLS_CANCEL | TOOLS_TERMS => self.heard_tools(&event),
+            TOOLS_DISPLACED => self.heard_displaced(event),
+            _ => {
+                for slot in self.slots() {
+                    if let Some(voice) = &slot.voice {
+                        voice.hear(&slot, &event).await;
+                    }
+                }
+            }
+        }
+    }
+
+    fn heard_entry(&self, event: EventFrame) {
+        let read = serde_json::from_value(event.payload.unwrap_or(Value::Null));
+        let SessionEvent { session_key, event } = match read {
+            Ok(read) => read,
+            Err(error) => {
+                tracing::warn!(%error, "an entry of a ledger is not as it should be");
+                return;
+            }
+        };
+        let mut slots = self.slots();
+        slots.retain(|slot| slot.has_key(&session_key));
+        match slots.split_last() {
+            Some((last, others)) => {
+                others.iter().for_each(|slot| slot.inbox.offer(event.clone()));
+                last.inbox.offer(event);
+            }
+            // It may be of a session that is being opened in this moment.
+            None => self.note_stray(),
+        }
+    }
+
+    fn heard_tools(self: &Arc<Self>, event: &EventFrame) {
+        let Some(Ok(concerned)) = event.payload.as_ref().map(EventTarget::deserialize) else {
+            return;
+        };
+        let fits = |slot: &Arc<SessionSlot>| {
+            concerned.session_id.as_ref().is_some_and(|id| slot.has_id(id))
+                || concerned.session_key.as_ref().is_some_and(|key| slot.has_key(key))
+        };
+        let slots = self.slots().into_iter().filter(fits);
+        // The gateway asks whoever attached last.
+        let host = slots.filter(|slot| slot.turn().is_some()).max_by_key(|slot| slot.turn());
+        let heard = host.map_or(Err(CallRejection::NotHere), |host| host.hear_tools(event));
+        if let (Err(why), TOOLS_USE) = (heard, event.event.as_str()) {
+            self.refuse(event, why);
+        }
+    }
+
+    /// Others host the tools of a session: whoever has it open here hosts them no more.
+    fn heard_displaced(&self, event: EventFrame) {
+        let read = serde_json::from_value(event.payload.unwrap_or(Value::Null));
+        let ToolsDisplacedEvent { session_key, session_id, host } = match read {
+            Ok(read) => read,
+            Err(error) => {
+                tracing::warn!(%error, "who hosts tools now is not said as it should be");
+                return;
+            }
+        };
+        let fits = |slot: &Arc<SessionSlot>| slot.has_id(&session_id) || slot.has_key(&session_key);
+        self.slots().iter().filter(|slot| fits(slot)).for_each(|slot| slot.displaced(&host));
+    }
+
+    /// Says that nobody does it: the run would wait for ever.
+    fn refuse(self: &Arc<Self>, event: &EventFrame, why: CallRejection) {
+        let (Some(result), Some(up)) = (why.answer(event), self.up_now()) else { return };
+        let shared = Arc::clone(self);
+        tokio::spawn(async move {
+            if let Err(error) = shared.ask_on::<ToolsResult>(&up, result).await {
+                tracing::warn!(%error, "a call could not be refused");
+            }
+        });
+    }
+}

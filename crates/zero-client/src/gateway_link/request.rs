@@ -1,0 +1,137 @@
+//! Asking over a connection that may be lost meanwhile.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::time::timeout;
+use zero_wire::GatewayMethod;
+use zero_wire::client::{EncodedParams, GatewayClientError, read_answer};
+
+use super::shared_link::{LinkConnection, ReconnectWait, SharedLink};
+use crate::link_error::GatewayLinkError;
+
+/// How long a gateway may take for an answer.
+const ANSWER_MAX: Duration = Duration::from_secs(60);
+
+/// Whether to ask again when the connection was lost before the answer came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RequestRetry {
+    /// It is the same however often it is asked.
+    Once,
+    /// It may have been done, and would be done twice.
+    Never,
+}
+
+/// An answer.
+pub(crate) struct RequestAnswer<T> {
+    /// What it is.
+    pub(crate) result: T,
+    /// The connection it came by.
+    pub(crate) up: Arc<LinkConnection>,
+}
+
+/// No answer.
+#[derive(Debug)]
+pub(crate) struct RequestFailure {
+    /// Why.
+    pub(crate) error: GatewayLinkError,
+    /// Whether it was asked before, so that it may have been done then.
+    pub(crate) asked_before: bool,
+}
+
+impl From<RequestFailure> for GatewayLinkError {
+    fn from(unanswered: RequestFailure) -> Self {
+        unanswered.error
+    }
+}
+
+impl SharedLink {
+    /// Asks; connects first, if need be.
+    pub(crate) async fn ask<M: GatewayMethod>(
+        self: &Arc<Self>,
+        params: M::Params,
+        again: RequestRetry,
+    ) -> Result<RequestAnswer<M::Result>, RequestFailure> {
+        let unfit =
+            |error: GatewayClientError| RequestFailure { error: error.into(), asked_before: false };
+        let params = EncodedParams::of(M::NAME, &params).map_err(unfit)?;
+        let RequestAnswer { result, up } = self.ask_written(M::NAME, &params, again).await?;
+        Ok(RequestAnswer { result: read_answer(M::NAME, result).map_err(unfit)?, up })
+    }
+
+    /// The same, by name.
+    pub(crate) async fn ask_value(
+        self: &Arc<Self>,
+        method: &'static str,
+        params: Value,
+        again: RequestRetry,
+    ) -> Result<RequestAnswer<Value>, RequestFailure> {
+        let unfit =
+            |error: GatewayClientError| RequestFailure { error: error.into(), asked_before: false };
+        let params = EncodedParams::of(method, &params).map_err(unfit)?;
+        self.ask_written(method, &params, again).await
+    }
+
+    async fn ask_written(
+        self: &Arc<Self>,
+        method: &'static str,
+        params: &EncodedParams,
+        again: RequestRetry,
+    ) -> Result<RequestAnswer<Value>, RequestFailure> {
+        let lost = || GatewayLinkError::Lost { what: method.to_owned() };
+        let first = |error| RequestFailure { error, asked_before: false };
+        let up = self.ready(ReconnectWait::Now).await.map_err(first)?;
+        match self.ask_written_on(&up, method, params).await {
+            Ok(result) => return Ok(RequestAnswer { result, up }),
+            Err(GatewayClientError::Closed { .. }) if again == RequestRetry::Once => {}
+            Err(GatewayClientError::Closed { .. }) => return Err(first(lost())),
+            Err(error) => return Err(first(error.into())),
+        }
+        let second = |error| RequestFailure { error, asked_before: true };
+        let up = self.ready(ReconnectWait::Return).await.map_err(|_| second(lost()))?;
+        match self.ask_written_on(&up, method, params).await {
+            Ok(result) => Ok(RequestAnswer { result, up }),
+            Err(GatewayClientError::Closed { .. }) => Err(second(lost())),
+            Err(error) => Err(second(error.into())),
+        }
+    }
+
+    /// Asks on this connection and no other, in bounded time.
+    pub(crate) async fn ask_on<M: GatewayMethod>(
+        self: &Arc<Self>,
+        up: &Arc<LinkConnection>,
+        params: M::Params,
+    ) -> Result<M::Result, GatewayClientError> {
+        let params = EncodedParams::of(M::NAME, &params)?;
+        read_answer(M::NAME, self.ask_written_on(up, M::NAME, &params).await?)
+    }
+
+    /// The same, by name.
+    pub(crate) async fn ask_value_on(
+        self: &Arc<Self>,
+        up: &Arc<LinkConnection>,
+        method: &'static str,
+        params: Value,
+    ) -> Result<Value, GatewayClientError> {
+        self.ask_written_on(up, method, &EncodedParams::of(method, &params)?).await
+    }
+
+    /// A connection that ended is known to have ended when this returns; one that does not answer is
+    /// as good as lost.
+    async fn ask_written_on(
+        self: &Arc<Self>,
+        up: &Arc<LinkConnection>,
+        method: &'static str,
+        params: &EncodedParams,
+    ) -> Result<Value, GatewayClientError> {
+        let answer = timeout(ANSWER_MAX, up.client.request_written(method, params)).await;
+        let answer =
+            answer.unwrap_or(Err(GatewayClientError::Timeout { what: method, after: ANSWER_MAX }));
+        if let Err(GatewayClientError::Closed { .. } | GatewayClientError::Timeout { .. }) = &answer
+        {
+            self.lost(up.number);
+        }
+        answer
+    }
+}

@@ -1,0 +1,387 @@
+//! What all users of a link share: the connection, as it stands, and the sessions.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use zero_wire::client::{GatewayClient, GatewayClientError, ReconnectBackoff};
+
+use super::{GatewayConnection, GatewayDialer, GatewayLocality, event_dispatch};
+use crate::link_error::GatewayLinkError;
+use crate::session_handle::GatewayUpdate;
+use crate::session_slot::{HostedTools, HostingClaim, SessionSlot};
+use crate::{native_gateway, openclaw};
+
+/// Longest time after a failed dial in which the next who asks is told the same without a dial. They
+/// may have mended it meanwhile.
+const REST_MAX: Duration = Duration::from_secs(3);
+/// Sessions that one link may have open.
+const SLOTS_MAX: usize = 256;
+
+/// What all users of a link share.
+pub(crate) struct SharedLink {
+    dial: Arc<dyn GatewayDialer>,
+    /// How long a lost connection is dialled again before its sessions are told that it is gone.
+    return_max: Duration,
+    phase: watch::Sender<LinkPhase>,
+    /// One dials at a time.
+    dialling: tokio::sync::Mutex<DialState>,
+    slots: Mutex<BTreeMap<u64, Arc<SessionSlot>>>,
+    /// Numbers connections, sessions and attachments.
+    numbers: AtomicU64,
+    /// Entries of sessions that nobody has open.
+    strays: AtomicU64,
+}
+
+/// How the connection stands.
+#[derive(Clone)]
+enum LinkPhase {
+    /// There is none.
+    Down,
+    /// It was lost and is being dialled again. What the last dial said.
+    Away(Option<GatewayLinkError>),
+    /// It is there.
+    Up(Arc<LinkConnection>),
+    /// There will be none any more.
+    Closed,
+}
+
+/// A connection.
+pub(crate) struct LinkConnection {
+    /// Names it.
+    pub(crate) number: u64,
+    /// To ask by.
+    pub(crate) client: GatewayClient,
+    /// What kind of gateway it is.
+    pub(crate) side: GatewayKind,
+    /// Where it leads.
+    pub(crate) place: GatewayLocality,
+    over: CancellationToken,
+}
+
+/// What kind of gateway it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum GatewayKind {
+    /// One of zero's own: it has a ledger.
+    Own,
+    /// Another one of the family.
+    Family,
+}
+
+/// What is known of dials that failed.
+#[derive(Default)]
+struct DialState {
+    backoff: ReconnectBackoff,
+    resting: Option<(Instant, GatewayLinkError)>,
+}
+
+/// For whom a connection is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReconnectWait {
+    /// For a new request: who cannot be reached is not waited for.
+    Now,
+    /// For one that was under way: it waits as long as the connection is dialled again.
+    Return,
+}
+
+impl SharedLink {
+    pub(super) fn new(dial: Arc<dyn GatewayDialer>, return_max: Duration) -> Arc<Self> {
+        Arc::new(Self {
+            dial,
+            return_max,
+            phase: watch::Sender::new(LinkPhase::Down),
+            dialling: tokio::sync::Mutex::default(),
+            slots: Mutex::default(),
+            numbers: AtomicU64::new(1),
+            strays: AtomicU64::new(0),
+        })
+    }
+
+    pub(super) fn whereabouts(&self) -> String {
+        self.dial.whereabouts()
+    }
+
+    /// A connection; makes one, if there is none.
+    pub(crate) async fn ready(
+        self: &Arc<Self>,
+        patience: ReconnectWait,
+    ) -> Result<Arc<LinkConnection>, GatewayLinkError> {
+        let mut phases = self.phase.subscribe();
+        // Each turn waits for a change, or is the last.
+        loop {
+            let phase = phases.borrow_and_update().clone();
+            match phase {
+                LinkPhase::Up(up) => return Ok(up),
+                LinkPhase::Closed => return Err(closed()),
+                LinkPhase::Away(Some(error)) if patience == ReconnectWait::Now => {
+                    return Err(error);
+                }
+                LinkPhase::Away(_) => {
+                    phases.changed().await.map_err(|_| closed())?;
+                }
+                LinkPhase::Down => {
+                    let mut dialling = self.dialling.lock().await;
+                    if !matches!(*self.phase.borrow(), LinkPhase::Down) {
+                        continue;
+                    }
+                    if let Some((until, error)) = &dialling.resting
+                        && Instant::now() < *until
+                    {
+                        return Err(error.clone());
+                    }
+                    let made = self.establish().await;
+                    match &made {
+                        Ok(_) => *dialling = DialState::default(),
+                        Err(error) => dialling.rest(error.clone()),
+                    }
+                    return made;
+                }
+            }
+        }
+    }
+
+    /// The connection, if there is one at this moment.
+    pub(crate) fn up_now(&self) -> Option<Arc<LinkConnection>> {
+        match &*self.phase.borrow() {
+            LinkPhase::Up(up) => Some(Arc::clone(up)),
+            _ => None,
+        }
+    }
+
+    /// Dials, and opens every session anew.
+    async fn establish(self: &Arc<Self>) -> Result<Arc<LinkConnection>, GatewayLinkError> {
+        let GatewayConnection { client, events, place } = self.dial.dial().await?;
+        let is_own = client.has_capability("zero.sessions");
+        let over = CancellationToken::new();
+        let up = Arc::new(LinkConnection {
+            number: self.number(),
+            client,
+            side: if is_own { GatewayKind::Own } else { GatewayKind::Family },
+            place,
+            over: over.clone(),
+        });
+        event_dispatch::listen(Arc::downgrade(self), up.number, over.clone(), events);
+        // Nothing is heard by a connection that comes to nothing.
+        let unfinished = over.drop_guard();
+        let mut back = Vec::new();
+        for slot in self.slots() {
+            match self.reopen(&slot, &up).await {
+                Ok(()) => back.push(slot),
+                Err(
+                    error
+                    @ (GatewayClientError::Closed { .. } | GatewayClientError::Timeout { .. }),
+                ) => {
+                    return Err(error.into());
+                }
+                Err(error) => {
+                    // Others can go on without it.
+                    slot.inbox.tell(GatewayUpdate::Gone(session_error(error, &slot.key())));
+                }
+            }
+        }
+        let is_published = self.phase.send_if_modified(|phase| {
+            let is_over = up.over.is_cancelled() || matches!(phase, LinkPhase::Closed);
+            if !is_over {
+                *phase = LinkPhase::Up(Arc::clone(&up));
+            }
+            !is_over
+        });
+        if !is_published {
+            return Err(lost_again());
+        }
+        unfinished.disarm();
+        back.iter().for_each(|slot| slot.inbox.tell(GatewayUpdate::Back));
+        Ok(up)
+    }
+
+    async fn reopen(
+        self: &Arc<Self>,
+        slot: &Arc<SessionSlot>,
+        up: &Arc<LinkConnection>,
+    ) -> Result<(), GatewayClientError> {
+        match (up.side, &slot.voice) {
+            (GatewayKind::Own, None) => native_gateway::reopen(self, slot, up).await,
+            (GatewayKind::Family, Some(voice)) => openclaw::reopen(self, slot, voice, up).await,
+            _ => Err(GatewayClientError::Protocol {
+                what: "the gateway is one of another kind than before".to_owned(),
+            }),
+        }
+    }
+
+    /// A connection ended. Sessions that are open are told, and want it back.
+    pub(crate) fn lost(self: &Arc<Self>, number: u64) {
+        let slots = self.slots();
+        let next = if slots.is_empty() { LinkPhase::Down } else { LinkPhase::Away(None) };
+        let mut ended = None;
+        self.phase.send_if_modified(|phase| match phase {
+            LinkPhase::Up(up) if up.number == number => {
+                ended = Some(Arc::clone(up));
+                *phase = next;
+                true
+            }
+            _ => false,
+        });
+        let Some(ended) = ended else { return };
+        ended.over.cancel();
+        for slot in &slots {
+            slot.detach();
+            slot.inbox.tell(GatewayUpdate::Away);
+        }
+        if !slots.is_empty() {
+            tokio::spawn(Arc::clone(self).come_back());
+        }
+    }
+
+    /// Dials again until it works, or is of no use any more.
+    async fn come_back(self: Arc<Self>) {
+        let deadline = Instant::now() + self.return_max;
+        let mut backoff = ReconnectBackoff::new();
+        loop {
+            let mut dialling = self.dialling.lock().await;
+            if !matches!(*self.phase.borrow(), LinkPhase::Away(_)) {
+                return;
+            }
+            if self.slots().is_empty() {
+                self.phase.send_replace(LinkPhase::Down);
+                return;
+            }
+            let Err(error) = self.establish().await else {
+                *dialling = DialState::default();
+                return;
+            };
+            tracing::debug!(%error, "the gateway is not back yet");
+            if !error.is_passing() || Instant::now() >= deadline {
+                dialling.rest(error.clone());
+                self.give_up(&error);
+                return;
+            }
+            drop(dialling);
+            self.phase.send_if_modified(|phase| match phase {
+                LinkPhase::Away(last) => {
+                    *last = Some(error);
+                    true
+                }
+                _ => false,
+            });
+            let wait = backoff.next_delay().min(deadline.duration_since(Instant::now()));
+            tokio::time::sleep(wait).await;
+        }
+    }
+
+    fn give_up(&self, error: &GatewayLinkError) {
+        self.phase.send_if_modified(|phase| match phase {
+            LinkPhase::Away(_) => {
+                *phase = LinkPhase::Down;
+                true
+            }
+            _ => false,
+        });
+        for slot in self.slots() {
+            slot.inbox.tell(GatewayUpdate::Gone(error.clone()));
+        }
+    }
+
+    /// Ends the connection, and leaves every session.
+    pub(super) async fn close(&self) {
+        let before = self.phase.send_replace(LinkPhase::Closed);
+        let slots = std::mem::take(&mut *self.lock_slots());
+        slots.values().for_each(|slot| slot.leave());
+        if let LinkPhase::Up(up) = before {
+            up.client.close().await;
+        }
+    }
+
+    /// A number that was not given before.
+    pub(crate) fn number(&self) -> u64 {
+        self.numbers.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// The sessions, the oldest first.
+    pub(crate) fn slots(&self) -> Vec<Arc<SessionSlot>> {
+        self.lock_slots().values().cloned().collect()
+    }
+
+    /// Whether there is room for another session.
+    pub(crate) fn check_room(&self) -> Result<(), GatewayLinkError> {
+        if self.lock_slots().len() < SLOTS_MAX {
+            return Ok(());
+        }
+        Err(GatewayLinkError::Refused {
+            code: zero_wire::ErrorCode::Unavailable,
+            message: format!("{SLOTS_MAX} sessions are open already; close one first"),
+        })
+    }
+
+    /// A session hears from now on.
+    pub(crate) fn add(&self, slot: &Arc<SessionSlot>) {
+        self.lock_slots().insert(slot.number, Arc::clone(slot));
+    }
+
+    /// It hears no more. Gives another one of the same key, if there is one.
+    pub(crate) fn remove(&self, slot: &SessionSlot) -> Option<Arc<SessionSlot>> {
+        let mut slots = self.lock_slots();
+        slots.remove(&slot.number);
+        let key = slot.key();
+        slots.values().find(|other| other.has_key(&key)).cloned()
+    }
+
+    /// Hosts the tools of a session on a connection.
+    pub(crate) async fn attach(
+        self: &Arc<Self>,
+        slot: &SessionSlot,
+        up: &Arc<LinkConnection>,
+        hosted: HostedTools,
+        claim: HostingClaim,
+    ) -> Result<(), GatewayClientError> {
+        slot.attach(&up.client, hosted, claim, self.number()).await
+    }
+
+    pub(super) fn note_stray(&self) {
+        self.strays.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many entries found no session.
+    pub(crate) fn strays(&self) -> u64 {
+        self.strays.load(Ordering::Relaxed)
+    }
+
+    fn lock_slots(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<SessionSlot>>> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl DialState {
+    fn rest(&mut self, error: GatewayLinkError) {
+        // What a person wrote is read again at once: they may be mending it.
+        if let GatewayLinkError::Settings { .. } = error {
+            self.resting = None;
+            return;
+        }
+        let until = Instant::now() + self.backoff.next_delay().min(REST_MAX);
+        self.resting = Some((until, error));
+    }
+}
+
+/// What a refusal says of a session.
+pub(crate) fn session_error(error: GatewayClientError, key: &str) -> GatewayLinkError {
+    GatewayLinkError::from(error).about(key)
+}
+
+fn closed() -> GatewayLinkError {
+    GatewayLinkError::Unreachable {
+        message: "the connection to the gateway was closed here; open another one".to_owned(),
+        is_passing: false,
+    }
+}
+
+fn lost_again() -> GatewayLinkError {
+    GatewayLinkError::Unreachable {
+        message: "the gateway closed the connection; see whether it still runs, and try again"
+            .to_owned(),
+        is_passing: true,
+    }
+}

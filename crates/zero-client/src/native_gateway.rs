@@ -1,0 +1,163 @@
+//! Sessions at a gateway of zero's own: it has a ledger, so nothing is ever missed for good.
+
+use std::sync::Arc;
+
+use zero_wire::ErrorCode;
+use zero_wire::client::GatewayClientError;
+use zero_wire::zero_sessions::{
+    SessionEventsParams, SessionInfo, SessionKeyParams, SessionOpenParams, ZeroSessionsEvents,
+    ZeroSessionsList, ZeroSessionsListParams, ZeroSessionsOpen, ZeroSessionsUnsubscribe,
+};
+
+use crate::gateway_link::{LinkConnection, ReconnectWait, RequestRetry, SharedLink};
+use crate::link_error::GatewayLinkError;
+use crate::session_handle::{
+    LedgerPage, ListRequest, OpenRequest, SessionHandle, SessionList, SessionUpdates,
+};
+use crate::session_slot::{HostingClaim, SessionSlot};
+
+/// Most sessions of a page.
+const PAGE_MAX: u64 = 1_000;
+
+pub(crate) async fn open(
+    shared: &Arc<SharedLink>,
+    wanted: OpenRequest,
+) -> Result<(SessionHandle, SessionUpdates), GatewayLinkError> {
+    shared.check_room()?;
+    let named = wanted.key.clone().or(wanted.label.clone()).unwrap_or_default();
+    let again = if wanted.reset { RequestRetry::Never } else { RequestRetry::Once };
+    let mut params = SessionOpenParams {
+        session_key: wanted.key,
+        label: wanted.label,
+        cwd: wanted.cwd,
+        agent: wanted.agent,
+        model: None,
+        mode: wanted.mode.map(|mode| mode.to_string()),
+        reset: wanted.reset,
+        require_existing: wanted.require_existing,
+    };
+    let strays = shared.strays();
+    let mut folder = None;
+    let mut opened = shared.ask::<ZeroSessionsOpen>(params.clone(), again).await;
+    let is_refused = |error: &GatewayLinkError| {
+        matches!(error, GatewayLinkError::Refused { code: ErrorCode::Forbidden, .. })
+    };
+    if params.cwd.is_some() && opened.as_ref().is_err_and(|error| is_refused(&error.error)) {
+        // It may be no folder that we may use there, but one beside the tools that are hosted here.
+        folder = params.cwd.take();
+        opened = shared.ask::<ZeroSessionsOpen>(params, again).await;
+    }
+    let opened = opened.map_err(|unanswered| unanswered.error.about(&named))?;
+    let next = opened.result.last_seq.saturating_add(1);
+    let mut slot = SessionSlot::new(shared.number(), opened.result, None);
+    slot.folder = folder;
+    slot.place = opened.up.place;
+    let slot = Arc::new(slot);
+    shared.add(&slot);
+    let near = SessionHandle::new(Arc::clone(shared), Arc::clone(&slot));
+    let heard = SessionUpdates::new(Arc::clone(shared), Arc::clone(&slot), next);
+    if shared.strays() != strays {
+        // What happened between the answer and now may have been its first entry.
+        slot.inbox.miss();
+    }
+    // A connection that was lost in this moment did not know of it.
+    let up = shared.ready(ReconnectWait::Return).await?;
+    if up.number != opened.up.number {
+        reopen(shared, &slot, &up)
+            .await
+            .map_err(|error| GatewayLinkError::from(error).about(&named))?;
+        slot.inbox.miss();
+    }
+    Ok((near, heard))
+}
+
+/// Says which folder the tools work in, once they are hosted here.
+pub(crate) async fn tell_folder(
+    shared: &Arc<SharedLink>,
+    slot: &SessionSlot,
+) -> Result<(), GatewayLinkError> {
+    if slot.folder.is_none() {
+        return Ok(());
+    }
+    let key = slot.key();
+    let params = SessionOpenParams {
+        session_key: Some(key.clone()),
+        cwd: slot.folder.clone(),
+        require_existing: true,
+        ..SessionOpenParams::default()
+    };
+    let opened = shared.ask::<ZeroSessionsOpen>(params, RequestRetry::Once).await;
+    slot.learn(opened.map_err(|unanswered| unanswered.error.about(&key))?.result);
+    Ok(())
+}
+
+/// Opens it on another connection, as it is.
+pub(crate) async fn reopen(
+    shared: &Arc<SharedLink>,
+    slot: &Arc<SessionSlot>,
+    up: &Arc<LinkConnection>,
+) -> Result<(), GatewayClientError> {
+    let params = SessionOpenParams {
+        session_key: Some(slot.key()),
+        require_existing: true,
+        ..SessionOpenParams::default()
+    };
+    slot.learn(shared.ask_on::<ZeroSessionsOpen>(up, params).await?);
+    if let Some(hosted) = slot.hosted() {
+        shared.attach(slot, up, hosted, HostingClaim::Kept).await?;
+    }
+    Ok(())
+}
+
+pub(crate) async fn list(
+    shared: &Arc<SharedLink>,
+    wanted: ListRequest,
+) -> Result<SessionList, GatewayLinkError> {
+    let params = ZeroSessionsListParams {
+        cwd: wanted.cwd,
+        offset: Some(wanted.offset),
+        limit: Some(wanted.limit.clamp(1, PAGE_MAX)),
+    };
+    let listed = shared.ask::<ZeroSessionsList>(params, RequestRetry::Once).await?.result;
+    Ok(SessionList { sessions: listed.sessions, next_offset: listed.next_offset })
+}
+
+pub(crate) async fn events(
+    shared: &Arc<SharedLink>,
+    key: String,
+    after: u64,
+) -> Result<LedgerPage, GatewayLinkError> {
+    let params = SessionEventsParams { session_key: key.clone(), after, limit: None };
+    let answer = shared.ask::<ZeroSessionsEvents>(params, RequestRetry::Once).await;
+    let page = answer.map_err(|unanswered| unanswered.error.about(&key))?.result;
+    let page = page.following(after)?;
+    Ok(LedgerPage { events: page.events, has_more: page.has_more })
+}
+
+/// The session is not listened to any more. Another one of the same key takes over its tools.
+pub(crate) async fn leave(
+    shared: &Arc<SharedLink>,
+    slot: &SessionSlot,
+    other: Option<Arc<SessionSlot>>,
+) {
+    let Some(up) = shared.up_now() else { return };
+    let done = match other {
+        None => {
+            let params = SessionKeyParams { session_key: slot.key() };
+            shared.ask_on::<ZeroSessionsUnsubscribe>(&up, params).await.map(drop)
+        }
+        Some(other) => match other.hosted() {
+            Some(hosted) => shared.attach(&other, &up, hosted, HostingClaim::Kept).await,
+            None => Ok(()),
+        },
+    };
+    if let Err(error) = done {
+        tracing::debug!(%error, "a session could not be left in good order");
+    }
+}
+
+/// What is known of a session, after an answer.
+pub(crate) fn learn(slot: &SessionSlot, info: SessionInfo) -> SessionInfo {
+    slot.learn(info.clone());
+    info
+}

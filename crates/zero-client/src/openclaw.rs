@@ -1,0 +1,348 @@
+//! Sessions at another gateway of the family: it has chat messages and streams, and no ledger.
+//!
+//! What it says is told as entries of a ledger (`translator`), numbered here. Its answers are read as
+//! they come, field by field: members of the family differ in what they leave out.
+
+mod approval;
+mod cumulative_text;
+mod history;
+mod run;
+mod run_end;
+mod session;
+mod session_keys;
+mod session_rows;
+mod tool_calls;
+mod translator;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+use zero_core::event::RunOutcome;
+use zero_runtime::ApprovalAnswer;
+use zero_wire::approvals::{ExecApprovalDecision, ExecApprovalResolve, ExecApprovalResolveParams};
+use zero_wire::client::GatewayClientError;
+use zero_wire::zero_sessions::{SessionChoicesResult, SessionInfo};
+
+pub(crate) use self::session::OpenClawSession;
+use self::session::now_ms;
+use self::translator::{LIVE_BASE, OpenClawTranslator, RunWaitOutcome};
+use crate::gateway_link::{LinkConnection, RequestRetry, SharedLink};
+use crate::link_error::GatewayLinkError;
+use crate::session_handle::{
+    GatewayUpdate, LedgerPage, ListRequest, OpenRequest, OverlapPolicy, SendRequest, SessionChange,
+    SessionHandle, SessionList, SessionUpdates, answered,
+};
+use crate::session_slot::SessionSlot;
+
+/// Messages of a history.
+const MESSAGES_MAX: u64 = 1_000;
+/// Entries of a page.
+const PAGE: usize = 1_000;
+/// How long a prompt that is answered at once may take to say so in events.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+/// How much clocks may differ.
+const CLOCK_SLACK_MS: i64 = 2_000;
+
+pub(crate) async fn open(
+    shared: &Arc<SharedLink>,
+    wanted: OpenRequest,
+) -> Result<(SessionHandle, SessionUpdates), GatewayLinkError> {
+    shared.check_room()?;
+    let mut key = find(shared, &wanted).await?;
+    if wanted.reset {
+        let answer = ask(shared, "sessions.reset", json!({"key": key}), RequestRetry::Never).await;
+        let answer = answer.map_err(|error| error.about(&key))?;
+        if let Some(spelling) = answer.get("key").and_then(Value::as_str) {
+            spelling.clone_into(&mut key);
+        }
+    }
+    let info = look(shared, &key).await?;
+    let telling = OpenClawTranslator::new(
+        info.agent.clone(),
+        info.model.clone(),
+        info.context_window.unwrap_or_default(),
+    );
+    let voice = OpenClawSession::new(shared, telling);
+    let mut slot = SessionSlot::new(shared.number(), info, Some(voice));
+    slot.folder = wanted.cwd;
+    let slot = Arc::new(slot);
+    shared.add(&slot);
+    let heard = SessionUpdates::new(Arc::clone(shared), Arc::clone(&slot), LIVE_BASE + 1);
+    Ok((SessionHandle::new(Arc::clone(shared), slot), heard))
+}
+
+/// The key of the session that is wanted, in the gateway's spelling where it is there already.
+async fn find(shared: &Arc<SharedLink>, wanted: &OpenRequest) -> Result<String, GatewayLinkError> {
+    let Some(key) = &wanted.key else {
+        let label = wanted.label.clone().unwrap_or_default();
+        let answer =
+            ask(shared, "sessions.resolve", json!({"label": label}), RequestRetry::Once).await;
+        let answer = answer.map_err(|error| error.about(&label))?;
+        let key = answer.get("key").and_then(Value::as_str).map(str::to_owned);
+        return key.ok_or(GatewayLinkError::NoSession { key: label });
+    };
+    let key = session_keys::under(key, wanted.agent.as_deref());
+    match resolve(shared, &key).await {
+        Ok(found) => Ok(found),
+        Err(GatewayLinkError::NoSession { .. }) if !wanted.require_existing => Ok(key),
+        Err(GatewayLinkError::Refused { .. }) if session_keys::for_bridges(&key).is_some() => {
+            let other = session_keys::for_bridges(&key).unwrap_or_default();
+            match resolve(shared, &other).await {
+                Err(GatewayLinkError::NoSession { .. }) if !wanted.require_existing => Ok(other),
+                found => found,
+            }
+        }
+        Err(error) => Err(error),
+    }
+}
+
+async fn resolve(shared: &Arc<SharedLink>, key: &str) -> Result<String, GatewayLinkError> {
+    let answer = ask(shared, "sessions.resolve", json!({"key": key}), RequestRetry::Once).await;
+    let answer = answer.map_err(|error| error.about(key))?;
+    let found = answer.get("key").and_then(Value::as_str).map(str::to_owned);
+    found.ok_or_else(|| GatewayLinkError::NoSession { key: key.to_owned() })
+}
+
+/// What is known of a session; little of one that is not there yet.
+async fn look(shared: &Arc<SharedLink>, key: &str) -> Result<SessionInfo, GatewayLinkError> {
+    let params = json!({"limit": 200, "search": key, "includeDerivedTitles": true});
+    let answer = ask(shared, "sessions.list", params, RequestRetry::Once).await?;
+    Ok(session_rows::find(&answer, key))
+}
+
+/// Asks what became of runs while nobody listened.
+pub(crate) async fn reopen(
+    shared: &Arc<SharedLink>,
+    slot: &Arc<SessionSlot>,
+    voice: &OpenClawSession,
+    up: &Arc<LinkConnection>,
+) -> Result<(), GatewayClientError> {
+    let active = voice.telling().active();
+    let uptime_ms = i64::try_from(up.client.hello().snapshot.uptime_ms).unwrap_or(i64::MAX);
+    for (run, since_ms) in active {
+        let params = json!({"runId": run, "timeoutMs": 0});
+        let answer = shared.ask_value_on(up, "agent.wait", params).await?;
+        let settled = voice.insist(slot, |telling, now_ms| telling.waited(&run, &answer, now_ms));
+        let is_older = now_ms().saturating_sub(since_ms) > uptime_ms.saturating_add(CLOCK_SLACK_MS);
+        // A gateway that started after the run did cannot be at work on it.
+        if settled.await == RunWaitOutcome::Open && is_older && voice.telling().lose(&run) {
+            slot.inbox
+                .tell(GatewayUpdate::Gone(GatewayLinkError::Lost { what: "the run".to_owned() }));
+        }
+    }
+    Ok(())
+}
+
+pub(crate) async fn send(
+    shared: &Arc<SharedLink>,
+    slot: &Arc<SessionSlot>,
+    voice: &OpenClawSession,
+    sending: SendRequest,
+) -> Result<(), GatewayLinkError> {
+    let running = voice.telling().active();
+    let others: Vec<String> =
+        running.into_iter().map(|(run, _)| run).filter(|run| *run != sending.run).collect();
+    if sending.overlap == OverlapPolicy::Replace {
+        for run in &others {
+            let params = json!({"sessionKey": slot.key(), "runId": run});
+            ask(shared, "chat.abort", params, RequestRetry::Once).await?;
+        }
+    }
+    let run = sending.run.clone();
+    let (text, attached) = (sending.text.clone(), sending.attachments.clone());
+    voice.telling().expect(&run, text, attached, now_ms());
+    let waits = sending.overlap == OverlapPolicy::Queue && !others.is_empty();
+    let answer = match say(shared, &slot.key(), &sending, waits).await {
+        Err(GatewayLinkError::Refused { code, message }) => {
+            match session_keys::for_bridges(&slot.key()) {
+                // A gateway may have another use for such keys, and say so only now.
+                Some(other) if session_keys::is_refused(&message) => {
+                    let mut info = slot.info();
+                    info.session_key.clone_from(&other);
+                    slot.learn(info);
+                    say(shared, &other, &sending, waits).await
+                }
+                _ => Err(GatewayLinkError::Refused { code, message }),
+            }
+        }
+        answer => answer,
+    };
+    let answer = match answer {
+        Ok(answer) => answer,
+        // It was begun, as was heard.
+        Err(GatewayLinkError::Lost { .. }) if voice.telling().is_begun(&run) => return Ok(()),
+        Err(error) => {
+            voice.telling().forget(&run);
+            return Err(error);
+        }
+    };
+    let error = answer.get("error").and_then(Value::as_str);
+    let end = match answer.get("status").and_then(Value::as_str) {
+        Some("timeout") => Some(RunOutcome::Aborted { by: "timeout".to_owned() }),
+        Some("error") => Some(run_end::failed_by(error)),
+        _ => None,
+    };
+    let is_over = answer.get("status").and_then(Value::as_str) == Some("ok");
+    voice
+        .speak(slot, |telling, now_ms| match end {
+            Some(end) => telling.settle(&run, "", end, now_ms),
+            None => telling.accepted(&run, now_ms),
+        })
+        .await;
+    if is_over {
+        voice.look_after(slot, &json!({"runId": run}), LAST_WORDS);
+    }
+    Ok(())
+}
+
+async fn say(
+    shared: &Arc<SharedLink>,
+    key: &str,
+    sending: &SendRequest,
+    waits: bool,
+) -> Result<Value, GatewayLinkError> {
+    let attachments: Vec<Value> = sending
+        .attachments
+        .iter()
+        .map(|attached| {
+            let mut fields = json!({
+                "type": "image", "mimeType": attached.mime, "content": attached.data,
+            });
+            if let Some(name) = &attached.name {
+                fields["fileName"] = json!(name);
+            }
+            fields
+        })
+        .collect();
+    // Nothing is sent that need not be: the parameters are closed, and older members know fewer.
+    let mut params = json!({
+        "sessionKey": key, "message": sending.text, "idempotencyKey": sending.run,
+    });
+    if !attachments.is_empty() {
+        params["attachments"] = json!(attachments);
+    }
+    if let Some(thinking) = &sending.thinking {
+        params["thinking"] = json!(thinking);
+    }
+    if waits {
+        params["queueMode"] = json!("followup");
+    }
+    ask(shared, "chat.send", params, RequestRetry::Once).await
+}
+
+pub(crate) async fn list(
+    shared: &Arc<SharedLink>,
+    wanted: ListRequest,
+) -> Result<SessionList, GatewayLinkError> {
+    let params = json!({
+        "limit": wanted.limit.max(1), "offset": wanted.offset, "includeDerivedTitles": true,
+    });
+    let answer = ask(shared, "sessions.list", params, RequestRetry::Once).await?;
+    let mut sessions = session_rows::all(&answer);
+    let open = shared.slots();
+    for session in sessions.iter_mut().filter(|session| session.cwd.is_none()) {
+        // Where those work that are open here, we know ourselves.
+        let slot = open.iter().rev().find(|slot| slot.has_key(&session.session_key));
+        session.cwd = slot.and_then(|slot| slot.folder.clone());
+    }
+    if let Some(cwd) = &wanted.cwd {
+        sessions.retain(|session| session.cwd.as_ref() == Some(cwd));
+    }
+    let has_more = answer.get("hasMore").and_then(Value::as_bool).unwrap_or(false);
+    let next_offset = answer.get("nextOffset").and_then(Value::as_u64).filter(|_| has_more);
+    Ok(SessionList { sessions, next_offset })
+}
+
+pub(crate) async fn events(
+    shared: &Arc<SharedLink>,
+    slot: &Arc<SessionSlot>,
+    after: u64,
+) -> Result<LedgerPage, GatewayLinkError> {
+    if after >= LIVE_BASE {
+        return Ok(LedgerPage::default());
+    }
+    let params = json!({"key": slot.key(), "limit": MESSAGES_MAX});
+    let answer = ask(shared, "sessions.get", params, RequestRetry::Once).await?;
+    let messages = answer.get("messages").and_then(Value::as_array).cloned().unwrap_or_default();
+    let mut entries = history::entries(&messages);
+    entries.retain(|event| event.seq > after);
+    let has_more = entries.len() > PAGE;
+    entries.truncate(PAGE);
+    Ok(LedgerPage { events: entries, has_more })
+}
+
+pub(crate) async fn change(
+    shared: &Arc<SharedLink>,
+    slot: &Arc<SessionSlot>,
+    change: SessionChange,
+) -> Result<SessionInfo, GatewayLinkError> {
+    if change.mode.is_some() {
+        return Err(GatewayLinkError::Unsupported {
+            what: "change how much is done without asking",
+        });
+    }
+    if change.agent.is_some() {
+        return Err(GatewayLinkError::Unsupported { what: "change the agent of a session" });
+    }
+    if change.title.is_some() {
+        return Err(GatewayLinkError::Unsupported { what: "change the title of a session" });
+    }
+    let mut params = Map::new();
+    params.insert("key".to_owned(), json!(slot.key()));
+    let fields = [("model", "model", change.model), ("thinking", "thinkingLevel", change.thinking)];
+    let mut changed = Vec::new();
+    for (field, name, value) in fields {
+        if let Some(value) = value {
+            params.insert(name.to_owned(), json!(value));
+            changed.push((field, value));
+        }
+    }
+    if changed.is_empty() {
+        return Ok(slot.info());
+    }
+    ask(shared, "sessions.patch", Value::Object(params), RequestRetry::Once).await?;
+    let info = look(shared, &slot.key()).await?;
+    slot.learn(info.clone());
+    if let Some(voice) = &slot.voice {
+        voice.speak(slot, |telling, now_ms| telling.changed(changed, now_ms)).await;
+    }
+    Ok(info)
+}
+
+pub(crate) fn choices(slot: &SessionSlot) -> SessionChoicesResult {
+    let info = slot.info();
+    SessionChoicesResult {
+        agents: vec![info.agent.clone()],
+        default_agent: info.agent,
+        ..SessionChoicesResult::default()
+    }
+}
+
+pub(crate) async fn resolve_approval(
+    shared: &Arc<SharedLink>,
+    id: &str,
+    answer: ApprovalAnswer,
+) -> Result<(), GatewayLinkError> {
+    let decision = match answer {
+        ApprovalAnswer::AllowOnce => ExecApprovalDecision::AllowOnce,
+        ApprovalAnswer::AllowSession => ExecApprovalDecision::AllowAlways,
+        ApprovalAnswer::RejectOnce | ApprovalAnswer::RejectSession => ExecApprovalDecision::Deny,
+    };
+    let params = ExecApprovalResolveParams {
+        id: id.to_owned(),
+        decision,
+        reviewer: None,
+        grant_expires_in_days: None,
+    };
+    answered(shared.ask::<ExecApprovalResolve>(params, RequestRetry::Once).await)
+}
+
+async fn ask(
+    shared: &Arc<SharedLink>,
+    method: &'static str,
+    params: Value,
+    again: RequestRetry,
+) -> Result<Value, GatewayLinkError> {
+    Ok(shared.ask_value(method, params, again).await?.result)
+}

@@ -1,0 +1,255 @@
+//! A reply that is told more than once: as a growing whole, in pieces beside it, and again at its
+//! end. What of it is new is found by its letters; spaces differ from one telling to the next.
+
+use std::collections::BTreeMap;
+
+/// Letters that two texts must share to be taken for the same, where it is not certain.
+const SAME_MIN: usize = 4;
+/// Pieces beside the reply that are remembered.
+const ITEMS_MAX: usize = 1_000;
+
+/// What a run says.
+#[derive(Debug, Default)]
+pub(crate) struct CumulativeText {
+    /// All that was told.
+    told: String,
+    /// The whole, as it was last heard.
+    whole: String,
+    /// Pieces beside it, as they were last heard.
+    items: BTreeMap<String, String>,
+    last: TextSource,
+    /// Something else was shown since.
+    interrupted: bool,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+enum TextSource {
+    #[default]
+    Whole,
+    Item(String),
+}
+
+/// How what is new goes with what was told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum TextJoin {
+    /// It goes on.
+    On,
+    /// It is a text of its own.
+    Apart,
+}
+
+/// How a whole is heard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TextStage<'a> {
+    /// On the way. What is said to be new of it, if that is said.
+    Growing(Option<&'a str>),
+    /// At the end.
+    Last,
+}
+
+impl CumulativeText {
+    /// What is new in the whole.
+    pub(crate) fn hear(&mut self, whole: &str, how: TextStage<'_>) -> Option<String> {
+        let (new, joint) = self.new_in(whole, how)?;
+        whole.clone_into(&mut self.whole);
+        self.tell(TextSource::Whole, new, joint)
+    }
+
+    /// What is new where only that is said.
+    pub(crate) fn hear_more(&mut self, more: &str) -> Option<String> {
+        let whole = format!("{}{more}", self.whole);
+        self.hear(&whole, TextStage::Growing(Some(more)))
+    }
+
+    /// What is new in a piece beside the whole.
+    pub(crate) fn hear_item(&mut self, id: &str, piece: &str) -> Option<String> {
+        let known = self.items.get(id).map_or("", String::as_str);
+        if !known.is_empty() && after(piece, known).is_some() {
+            return None;
+        }
+        let joint = if known.is_empty() { TextJoin::Apart } else { TextJoin::On };
+        let new = after(known, piece).unwrap_or(piece).to_owned();
+        let told = letters(&self.told);
+        let is_told = known.is_empty() && letters(piece).len() >= SAME_MIN;
+        if is_told && told.ends_with(&letters(piece)) {
+            return None;
+        }
+        if self.items.len() < ITEMS_MAX || self.items.contains_key(id) {
+            self.items.insert(id.to_owned(), piece.to_owned());
+        }
+        self.tell(TextSource::Item(id.to_owned()), &new, joint)
+    }
+
+    /// Something else is shown.
+    pub(crate) fn interrupt(&mut self) {
+        self.interrupted = true;
+    }
+
+    fn new_in<'a>(&self, whole: &'a str, how: TextStage<'_>) -> Option<(&'a str, TextJoin)> {
+        if let Some(rest) = whole.strip_prefix(&self.whole)
+            && self.items.is_empty()
+        {
+            return Some((rest, TextJoin::On));
+        }
+        // A new message after a call may begin like the last one.
+        if self.interrupted
+            && !self.whole.is_empty()
+            && how == TextStage::Growing(Some(whole))
+            && whole.len() <= self.whole.len()
+        {
+            return Some((whole, TextJoin::Apart));
+        }
+        // The pieces may be in it, too.
+        if letters(&self.told).len() >= SAME_MIN
+            && let Some(rest) = after(&self.told, whole)
+        {
+            return Some((rest, TextJoin::On));
+        }
+        if let Some(rest) = after(&self.whole, whole) {
+            return Some((rest, TextJoin::On));
+        }
+        let is_older = after(whole, &self.whole).is_some();
+        let is_told = how == TextStage::Last
+            && !self.whole.is_empty()
+            && letters(&self.told).ends_with(&letters(whole));
+        if is_older || is_told { None } else { Some((whole, TextJoin::Apart)) }
+    }
+
+    fn tell(&mut self, source: TextSource, new: &str, joint: TextJoin) -> Option<String> {
+        if new.is_empty() || (new.trim().is_empty() && self.told.is_empty()) {
+            return None;
+        }
+        let is_joined = (joint == TextJoin::On && source == self.last)
+            || self.told.is_empty()
+            || self.interrupted
+            || self.told.ends_with('\n')
+            || new.starts_with('\n');
+        let text = if is_joined { new.to_owned() } else { format!("\n\n{new}") };
+        self.told.push_str(&text);
+        self.last = source;
+        self.interrupted = false;
+        Some(text)
+    }
+}
+
+/// What follows in `whole` after the letters of `known`; `None` where it does not begin with them.
+fn after<'a>(known: &str, whole: &'a str) -> Option<&'a str> {
+    let mut rest = whole;
+    for letter in known.chars().filter(|c| !c.is_whitespace()) {
+        rest = rest.trim_start().strip_prefix(letter)?;
+    }
+    // Spaces that were told with it are not told again.
+    let spaces: String = known.chars().rev().take_while(|c| c.is_whitespace()).collect();
+    let spaces: String = spaces.chars().rev().collect();
+    Some(rest.strip_prefix(spaces.as_str()).unwrap_or(rest))
+}
+
+fn letters(text: &str) -> String {
+    text.chars().filter(|c| !c.is_whitespace()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    enum TextStep {
+        Whole(&'static str),
+        Delta(&'static str, &'static str),
+        More(&'static str),
+        Item(&'static str, &'static str),
+        Call,
+        Last(&'static str),
+    }
+    use TextStep::{Call, Delta, Item, Last, More, Whole};
+
+    #[track_caller]
+    fn check(steps: &[TextStep], expected: &str) {
+        let mut speech = CumulativeText::default();
+        let mut told = String::new();
+        for step in steps {
+            let new = match step {
+                Whole(whole) => speech.hear(whole, TextStage::Growing(None)),
+                Delta(whole, new) => speech.hear(whole, TextStage::Growing(Some(new))),
+                More(more) => speech.hear_more(more),
+                Item(id, piece) => speech.hear_item(id, piece),
+                Last(whole) => speech.hear(whole, TextStage::Last),
+                Call => {
+                    speech.interrupt();
+                    Some("|".to_owned())
+                }
+            };
+            told.push_str(&new.unwrap_or_default());
+        }
+        assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn a_growing_whole_is_told_once() {
+        check(&[Whole("I "), Whole("I am "), Whole("I am here"), Last("I am here")], "I am here");
+        check(&[Whole("I "), Last("I am here")], "I am here");
+        check(&[Last("All at once")], "All at once");
+        check(&[Whole("a b"), Whole("a"), Whole("a b c")], "a b c");
+        check(&[Whole("Done. "), Last("Done.")], "Done. ");
+        check(&[Whole("One. "), Whole("One.\n\nTwo")], "One. \n\nTwo");
+        check(&[More("a"), More("b"), Last("ab c")], "ab c");
+    }
+
+    #[test]
+    fn a_whole_across_calls_and_one_for_each_message_are_both_told_once() {
+        check(
+            &[Whole("I look."), Call, Whole("I look.\n\nSeen"), Last("I look.\n\nSeen")],
+            "I look.|\n\nSeen",
+        );
+        check(
+            &[Whole("I look."), Call, Delta("See", "See"), Delta("Seen", "n"), Last("Seen")],
+            "I look.|Seen",
+        );
+        check(
+            &[Whole("I look."), Call, Delta("Seen", "Seen"), Last("I look.\n\nSeen")],
+            "I look.|Seen",
+        );
+        check(
+            &[Whole("I do"), Call, Delta("I", "I"), Delta("I did", " did"), Last("I did")],
+            "I do|I did",
+        );
+        check(&[Whole("Ask"), Call, Last("ok")], "Ask|ok");
+    }
+
+    #[test]
+    fn pieces_beside_the_whole_are_told_once() {
+        check(
+            &[
+                Item("1", "Check"),
+                Item("1", "Checking it."),
+                Item("1", "Checking it."),
+                Call,
+                Whole("Done"),
+                Last("Done"),
+            ],
+            "Checking it.|Done",
+        );
+        check(
+            &[
+                Item("1", "Checking it."),
+                Call,
+                Whole("Checking\nit.\n\nDone"),
+                Last("Checking it.\n\nDone"),
+            ],
+            "Checking it.|\n\nDone",
+        );
+        check(
+            &[Item("1", "First."), Item("2", "Second."), Call, Last("Third")],
+            "First.\n\nSecond.|Third",
+        );
+        check(
+            &[Whole("Hello there."), Item("1", "Hello there."), Call, Whole("Hello there. Bye")],
+            "Hello there.| Bye",
+        );
+        check(&[Item("1", "Look."), Whole("Yes")], "Look.\n\nYes");
+    }
+
+    #[test]
+    fn what_is_written_anew_is_told_whole() {
+        check(&[Whole("Helo wrld"), Whole("Hello world")], "Helo wrld\n\nHello world");
+    }
+}

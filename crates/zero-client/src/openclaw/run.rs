@@ -1,0 +1,122 @@
+//! A run that is not over: what it said, and the calls it makes.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+use zero_core::ToolKind;
+use zero_core::event::{EventKind, PromptAttachment, TokenUsage, ToolCallStatus};
+
+use super::cumulative_text::{CumulativeText, TextStage};
+use super::tool_calls;
+
+/// A run that is not over.
+#[derive(Default)]
+pub(super) struct OpenClawRun {
+    /// What was said to begin it, until that was told.
+    pub(super) prompt: Option<(String, Vec<PromptAttachment>)>,
+    /// It was asked for here.
+    pub(super) is_ours: bool,
+    pub(super) is_begun: bool,
+    /// When it was first known of.
+    pub(super) since_ms: i64,
+    pub(super) text: CumulativeText,
+    pub(super) thoughts: CumulativeText,
+    pub(super) calls: BTreeSet<String>,
+    pub(super) usage: TokenUsage,
+}
+
+impl OpenClawRun {
+    /// It thinks: all of it so far.
+    pub(super) fn think(&mut self, whole: &str, told: &mut Vec<EventKind>) {
+        if !whole.is_empty() {
+            let new = self.thoughts.hear(whole, TextStage::Growing(None));
+            told.extend(new.map(|text| EventKind::Thought { text }));
+        }
+    }
+
+    /// A call of it: how it stands.
+    pub(super) fn tool(&mut self, phase: &str, data: &Value, told: &mut Vec<EventKind>) {
+        let word = |key: &str| data.get(key).and_then(Value::as_str);
+        let Some(call) = word("toolCallId") else { return };
+        let name = word("name").unwrap_or("tool");
+        self.text.interrupt();
+        self.thoughts.interrupt();
+        // Who comes late hears of a call that began before.
+        if self.calls.insert(call.to_owned()) {
+            let args = data.get("args").cloned().unwrap_or(Value::Null);
+            told.push(EventKind::ToolStarted {
+                call: call.to_owned(),
+                name: name.to_owned(),
+                title: tool_calls::title(name, &args),
+                kind: tool_calls::kind(name),
+                locations: tool_calls::places(&args),
+                input: args,
+            });
+        }
+        match phase {
+            "update" => {
+                let partial = data.get("partialResult").unwrap_or(&Value::Null);
+                let details = partial.get("details").unwrap_or(&Value::Null);
+                let (title, kind) = described(details);
+                let progress = tool_calls::progress(partial);
+                let locations = tool_calls::named_places(details);
+                let call = call.to_owned();
+                told.push(EventKind::ToolUpdated { call, title, kind, locations, progress });
+            }
+            "result" => {
+                let result = data.get("result").unwrap_or(&Value::Null);
+                let details = result.get("details").unwrap_or(&Value::Null);
+                let is_error = data.get("isError").and_then(Value::as_bool).unwrap_or(false);
+                let (title, kind) = described(details);
+                if title.is_some() || kind.is_some() {
+                    let (call, locations, progress) = (call.to_owned(), Vec::new(), None);
+                    told.push(EventKind::ToolUpdated { call, title, kind, locations, progress });
+                }
+                self.calls.remove(call);
+                told.push(EventKind::ToolEnded {
+                    call: call.to_owned(),
+                    status: status(is_error, details),
+                    content: tool_calls::content(result),
+                    display: tool_calls::display(details),
+                    locations: tool_calls::named_places(details),
+                });
+            }
+            _ => {}
+        }
+    }
+}
+
+fn described(details: &Value) -> (Option<String>, Option<ToolKind>) {
+    let word = |key: &str| details.get(key).and_then(Value::as_str);
+    (word("title").map(str::to_owned), word("kind").and_then(tool_calls::kind_of_word))
+}
+
+/// How a call ended. An error is never told as a success.
+pub(super) fn status(is_error: bool, details: &Value) -> ToolCallStatus {
+    let said = details.get("status").cloned().unwrap_or(Value::Null);
+    match serde_json::from_value(said) {
+        Ok(ToolCallStatus::Completed) | Err(_) if is_error => ToolCallStatus::Failed,
+        Ok(status) if is_error => status,
+        _ => ToolCallStatus::Completed,
+    }
+}
+
+/// What a message says: thoughts, and words.
+pub(crate) fn words_of(message: &Value) -> (String, String) {
+    let (mut thoughts, mut texts) = (Vec::new(), Vec::new());
+    match message.get("content") {
+        Some(Value::String(text)) => texts.push(text.as_str()),
+        Some(Value::Array(blocks)) => {
+            for block in blocks {
+                let word = |key: &str| block.get(key).and_then(Value::as_str);
+                match word("type") {
+                    Some("thinking") => thoughts.extend(word("thinking")),
+                    Some("text" | "output_text") => texts.extend(word("text")),
+                    _ => {}
+                }
+            }
+        }
+        _ => texts.extend(message.get("text").and_then(Value::as_str)),
+    }
+    (thoughts.join("\n"), texts.join("\n"))
+}

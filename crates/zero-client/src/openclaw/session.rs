@@ -1,0 +1,151 @@
+//! Hears the events of a gateway for one session, and passes on what they tell.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde_json::{Value, json};
+use zero_core::event::Event;
+use zero_wire::EventFrame;
+use zero_wire::events::{AGENT, APPROVAL_REQUESTED, APPROVAL_RESOLVED, CHAT};
+
+use super::translator::OpenClawTranslator;
+use crate::gateway_link::{RequestRetry, SharedLink};
+use crate::session_slot::SessionSlot;
+
+/// How long the last words of a run may take after it is said to be over, before it is asked about.
+const LAST_WORDS: Duration = Duration::from_secs(5);
+
+/// What a gateway without a ledger says, as a ledger would.
+pub(crate) struct OpenClawSession {
+    shared: Weak<SharedLink>,
+    telling: Mutex<OpenClawTranslator>,
+    /// One speaks at a time, or entries would get out of order.
+    turn: tokio::sync::Mutex<()>,
+}
+
+impl OpenClawSession {
+    pub(crate) fn new(shared: &Arc<SharedLink>, telling: OpenClawTranslator) -> Self {
+        let telling = Mutex::new(telling);
+        Self { shared: Arc::downgrade(shared), telling, turn: tokio::sync::Mutex::default() }
+    }
+
+    /// Hears an event, of whatever session it is.
+    pub(crate) async fn hear(&self, slot: &Arc<SessionSlot>, event: &EventFrame) {
+        let Some(payload) = &event.payload else { return };
+        match event.event.as_str() {
+            CHAT | AGENT => {
+                if !self.concerns(slot, payload) {
+                    return;
+                }
+            }
+            APPROVAL_REQUESTED => {
+                let request = payload.get("request").unwrap_or(&Value::Null);
+                if !self.concerns(slot, request) && !self.has_call(request) {
+                    return;
+                }
+            }
+            APPROVAL_RESOLVED => {}
+            _ => return,
+        }
+        self.speak(slot, |telling, now_ms| match event.event.as_str() {
+            CHAT => telling.chat(payload, now_ms),
+            AGENT => telling.agent(payload, now_ms),
+            APPROVAL_REQUESTED => telling.asked(payload, now_ms),
+            _ => telling.resolved(payload, now_ms),
+        })
+        .await;
+        if event.event == AGENT && is_over(payload) {
+            self.look_after(slot, payload, LAST_WORDS);
+        }
+    }
+
+    /// Tells something, in turn.
+    pub(crate) async fn speak(
+        &self,
+        slot: &SessionSlot,
+        words: impl FnOnce(&mut OpenClawTranslator, i64) -> Vec<Event>,
+    ) {
+        let _turn = self.turn.lock().await;
+        let told = words(&mut self.telling(), now_ms());
+        for event in told {
+            slot.inbox.put(event).await;
+        }
+    }
+
+    /// Tells something without waiting for room, while a connection is being made.
+    pub(crate) async fn insist<T>(
+        &self,
+        slot: &SessionSlot,
+        words: impl FnOnce(&mut OpenClawTranslator, i64) -> (T, Vec<Event>),
+    ) -> T {
+        let _turn = self.turn.lock().await;
+        let (result, told) = words(&mut self.telling(), now_ms());
+        told.into_iter().for_each(|event| slot.inbox.insist(event));
+        result
+    }
+
+    /// Looks at a run after a while, in case its end was not heard.
+    pub(crate) fn look_after(&self, slot: &Arc<SessionSlot>, payload: &Value, wait: Duration) {
+        let Some(run) = payload.get("runId").and_then(Value::as_str).map(str::to_owned) else {
+            return;
+        };
+        let (shared, slot) = (Weak::clone(&self.shared), Arc::clone(slot));
+        tokio::spawn(async move {
+            tokio::time::sleep(wait).await;
+            let (Some(shared), Some(voice)) = (shared.upgrade(), &slot.voice) else { return };
+            if !voice.telling().knows(&run) {
+                return;
+            }
+            let params = json!({"runId": run, "timeoutMs": 0});
+            match shared.ask_value("agent.wait", params, RequestRetry::Once).await {
+                Ok(answer) => {
+                    let answer = answer.result;
+                    voice
+                        .speak(&slot, |telling, now_ms| telling.waited(&run, &answer, now_ms).1)
+                        .await;
+                }
+                Err(unanswered) => {
+                    tracing::debug!(error = %unanswered.error, "a run could not be asked about");
+                }
+            }
+        });
+    }
+
+    pub(crate) fn telling(&self) -> MutexGuard<'_, OpenClawTranslator> {
+        self.telling.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether something is of this session: by its run first, since a gateway may answer with
+    /// another spelling of the key, which is the one to use from then on.
+    fn concerns(&self, slot: &SessionSlot, payload: &Value) -> bool {
+        let word = |key: &str| payload.get(key).and_then(Value::as_str);
+        let key = word("sessionKey").filter(|key| !key.is_empty());
+        let is_known = word("runId").is_some_and(|run| self.telling().knows(run));
+        match key {
+            Some(key) if slot.has_key(key) => true,
+            Some(key) if is_known => {
+                let mut info = slot.info();
+                key.clone_into(&mut info.session_key);
+                slot.learn(info);
+                true
+            }
+            _ => is_known,
+        }
+    }
+
+    fn has_call(&self, request: &Value) -> bool {
+        let call = request.get("toolCallId").and_then(Value::as_str);
+        call.is_some_and(|call| self.telling().has_call(call))
+    }
+}
+
+fn is_over(payload: &Value) -> bool {
+    let phase = payload.get("data").and_then(|data| data.get("phase")).and_then(Value::as_str);
+    payload.get("stream").and_then(Value::as_str) == Some("lifecycle")
+        && matches!(phase, Some("end" | "error"))
+}
+
+pub(crate) fn now_ms() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}

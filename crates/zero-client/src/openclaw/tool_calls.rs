@@ -1,0 +1,217 @@
+//! Calls of a gateway's own tools, in the words of the ledger.
+
+use serde_json::Value;
+use zero_core::ToolKind;
+use zero_core::event::{CallDisplay, FilePosition, ResultContent};
+
+/// Characters of a title.
+const TITLE_LEN_MAX: usize = 200;
+/// Characters of one argument in it.
+const ARGUMENT_LEN_MAX: usize = 100;
+/// How deep arguments are looked through for places, and how many values.
+const DEPTH_MAX: usize = 4;
+const VALUES_MAX: usize = 100;
+/// Arguments that say most of what a call does.
+const TELLING: [&str; 9] =
+    ["command", "cmd", "file_path", "filePath", "path", "pattern", "query", "url", "description"];
+/// Arguments that name files.
+const PATHS: [&str; 9] = [
+    "path",
+    "file_path",
+    "filePath",
+    "file",
+    "filename",
+    "notebook_path",
+    "directory",
+    "cwd",
+    "target",
+];
+
+/// What a call does, in one line.
+pub(crate) fn title(name: &str, args: &Value) -> String {
+    let shown = |value: &Value| {
+        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        one_line(&text, ARGUMENT_LEN_MAX)
+    };
+    let fields = args.as_object();
+    let telling = TELLING.iter().find_map(|key| fields?.get(*key)?.as_str());
+    let about = match (telling, fields) {
+        (Some(text), _) => one_line(text, TITLE_LEN_MAX),
+        (None, Some(fields)) => {
+            let all: Vec<String> = fields
+                .iter()
+                .take(8)
+                .map(|(key, value)| format!("{key}: {}", shown(value)))
+                .collect();
+            all.join(", ")
+        }
+        (None, None) => String::new(),
+    };
+    match about.is_empty() {
+        true => one_line(name, TITLE_LEN_MAX),
+        false => one_line(&format!("{name}: {about}"), TITLE_LEN_MAX),
+    }
+}
+
+fn one_line(text: &str, most: usize) -> String {
+    let line: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let line: String = line.chars().filter(|c| !c.is_control()).collect();
+    match line.char_indices().nth(most) {
+        Some((at, _)) => format!("{}…", line.get(..at).unwrap_or_default()),
+        None => line,
+    }
+}
+
+/// How to picture a tool, by its name.
+pub(crate) fn kind(name: &str) -> ToolKind {
+    let name = name.to_lowercase();
+    let has = |words: &[&str]| words.iter().any(|word| name.contains(word));
+    match () {
+        () if has(&["fetch", "http", "web", "browser"]) => ToolKind::Fetch,
+        () if has(&["search", "find", "grep", "glob"]) => ToolKind::Search,
+        () if has(&["delete", "remove"]) => ToolKind::Delete,
+        () if has(&["move", "rename"]) => ToolKind::Move,
+        () if has(&["write", "edit", "patch"]) => ToolKind::Edit,
+        () if has(&["read", "view", "list"]) || name == "ls" => ToolKind::Read,
+        () if has(&["exec", "run", "bash", "shell", "process", "terminal"]) => ToolKind::Execute,
+        () if has(&["think", "plan", "todo"]) => ToolKind::Think,
+        () => ToolKind::Other,
+    }
+}
+
+/// A kind by its word.
+pub(crate) fn kind_of_word(word: &str) -> Option<ToolKind> {
+    serde_json::from_value(Value::String(word.to_owned())).ok()
+}
+
+/// Files that arguments name. Only absolute ones: where the others are is not known here.
+pub(crate) fn places(args: &Value) -> Vec<FilePosition> {
+    let mut places: Vec<FilePosition> = Vec::new();
+    let mut waiting = vec![(args, 0)];
+    let mut seen = 0;
+    while let Some((value, depth)) = waiting.pop() {
+        seen += 1;
+        if depth > DEPTH_MAX || seen > VALUES_MAX {
+            continue;
+        }
+        match value {
+            Value::Object(fields) => {
+                let line = fields.get("line").or_else(|| fields.get("offset"));
+                let line = line.and_then(Value::as_u64).filter(|line| *line > 0);
+                for (key, value) in fields {
+                    match value.as_str() {
+                        Some(path) if PATHS.contains(&key.as_str()) && path.starts_with('/') => {
+                            let place = FilePosition { path: path.to_owned(), line };
+                            if !places.contains(&place) {
+                                places.push(place);
+                            }
+                        }
+                        _ => waiting.push((value, depth + 1)),
+                    }
+                }
+            }
+            Value::Array(values) => waiting.extend(values.iter().map(|value| (value, depth + 1))),
+            _ => {}
+        }
+    }
+    places
+}
+
+/// Places that a result names itself.
+pub(crate) fn named_places(details: &Value) -> Vec<FilePosition> {
+    let named = details.get("locations").cloned().unwrap_or_default();
+    serde_json::from_value(named).unwrap_or_default()
+}
+
+/// What a tool gave.
+pub(crate) fn content(result: &Value) -> Vec<ResultContent> {
+    let blocks = match result {
+        Value::String(text) => return vec![ResultContent::Text { text: text.clone() }],
+        Value::Object(fields) => fields.get("content"),
+        _ => None,
+    };
+    match blocks {
+        Some(Value::String(text)) => vec![ResultContent::Text { text: text.clone() }],
+        Some(Value::Array(blocks)) => blocks.iter().filter_map(block).collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn block(block: &Value) -> Option<ResultContent> {
+    let text = |key: &str| block.get(key).and_then(Value::as_str).map(str::to_owned);
+    match (text("text"), text("data"), text("mimeType")) {
+        (Some(text), _, _) => Some(ResultContent::Text { text }),
+        (None, Some(data), Some(mime)) => Some(ResultContent::Image { mime, data }),
+        _ => None,
+    }
+}
+
+/// What a tool says on the way.
+pub(crate) fn progress(partial: &Value) -> Option<String> {
+    let text = |content| match content {
+        ResultContent::Text { text } => Some(text),
+        ResultContent::Image { .. } => None,
+    };
+    let all: Vec<String> = content(partial).into_iter().filter_map(text).collect();
+    Some(all.join("\n")).filter(|text| !text.is_empty())
+}
+
+/// What a person sees, where the gateway says it.
+pub(crate) fn display(details: &Value) -> Option<CallDisplay> {
+    let text = details.get("markdown").and_then(Value::as_str)?;
+    Some(CallDisplay::Markdown { text: text.to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(name: &str, args: Value, title: &str, kind: ToolKind, places: &[&str]) {
+        assert_eq!(super::title(name, &args), title);
+        assert_eq!(super::kind(name), kind, "{name}");
+        let found: Vec<String> = super::places(&args).into_iter().map(|place| place.path).collect();
+        assert_eq!(found, places, "{name}");
+    }
+
+    #[test]
+    fn calls_are_told_by_name_and_arguments() {
+        let command = json!({"command": "ls\n -l", "workdir": "/w"});
+        check("exec", command, "exec: ls -l", ToolKind::Execute, &[]);
+        check(
+            "Read",
+            json!({"file_path": "/w/a.rs"}),
+            "Read: /w/a.rs",
+            ToolKind::Read,
+            &["/w/a.rs"],
+        );
+        check("write", json!({"path": "a.rs", "content": "x"}), "write: a.rs", ToolKind::Edit, &[]);
+        check("web_search", json!({"query": "x"}), "web_search: x", ToolKind::Fetch, &[]);
+        check(
+            "memory",
+            json!({"n": 1, "ids": [2]}),
+            "memory: n: 1, ids: [2]",
+            ToolKind::Other,
+            &[],
+        );
+        check("sessions", Value::Null, "sessions", ToolKind::Other, &[]);
+        let nested = json!({"edits": [{"path": "/a"}, {"path": "/b"}, {"path": "/a"}]});
+        let mut found = super::places(&nested);
+        found.sort_by(|a, b| a.path.cmp(&b.path));
+        assert_eq!(found.len(), 2);
+        assert_eq!(super::title("x", &json!({"command": "y".repeat(500)})).chars().count(), 201);
+    }
+
+    #[test]
+    fn a_deep_or_wide_argument_is_not_looked_through_for_ever() {
+        let mut deep = json!({"path": "/deep"});
+        for _ in 0..50 {
+            deep = json!({"in": deep});
+        }
+        assert!(places(&deep).is_empty());
+        let wide: Vec<Value> = (0..10_000).map(|n| json!({"path": format!("/{n}")})).collect();
+        assert!(places(&json!(wide)).len() <= VALUES_MAX);
+    }
+}

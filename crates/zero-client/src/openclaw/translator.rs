@@ -1,0 +1,374 @@
+//! What a gateway without a ledger says of one session, told as entries of a ledger.
+//!
+//! Pure: payloads of its events in, entries out. Each run begins once and ends once, each call that
+//! started ends, and no word is told twice or left out.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use serde_json::Value;
+use zero_core::RunId;
+use zero_core::event::{
+    Event, EventKind, PromptAttachment, ResultContent, RunOutcome, ToolCallStatus,
+};
+
+use super::approval::approval;
+use super::cumulative_text::TextStage;
+use super::run::{OpenClawRun, words_of};
+use super::run_end;
+
+/// Entries that happen now are numbered after those that are read from the history.
+pub(crate) const LIVE_BASE: u64 = 1 << 32;
+/// Runs that are remembered after their end.
+const OVER_MAX: usize = 256;
+/// Runs that are followed at a time.
+const RUNS_MAX: usize = 256;
+
+/// Tells of one session.
+pub(crate) struct OpenClawTranslator {
+    seq: u64,
+    agent: String,
+    model: String,
+    context_window: u64,
+    runs: BTreeMap<String, OpenClawRun>,
+    over: VecDeque<String>,
+    /// Questions that wait, with the run that asks.
+    questions: BTreeMap<String, Option<RunId>>,
+}
+
+/// What became of a run, as `agent.wait` says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RunWaitOutcome {
+    /// It is over, and that was told.
+    Over,
+    /// It goes on, or nobody knows it.
+    Open,
+}
+
+impl OpenClawTranslator {
+    pub(crate) fn new(agent: String, model: String, context_window: u64) -> Self {
+        Self {
+            seq: LIVE_BASE,
+            agent,
+            model,
+            context_window,
+            runs: BTreeMap::new(),
+            over: VecDeque::new(),
+            questions: BTreeMap::new(),
+        }
+    }
+
+    /// A run that was asked for here.
+    pub(crate) fn expect(
+        &mut self,
+        run: &str,
+        text: String,
+        attached: Vec<PromptAttachment>,
+        now_ms: i64,
+    ) {
+        let prompt = Some((text, attached));
+        let expected =
+            OpenClawRun { prompt, is_ours: true, since_ms: now_ms, ..OpenClawRun::default() };
+        self.runs.entry(run.to_owned()).or_insert(expected);
+    }
+
+    /// It was refused before anything was heard of it.
+    pub(crate) fn forget(&mut self, run: &str) {
+        if self.runs.get(run).is_some_and(|run| !run.is_begun) {
+            self.runs.remove(run);
+        }
+    }
+
+    /// Whether a run is followed.
+    pub(crate) fn knows(&self, run: &str) -> bool {
+        self.runs.contains_key(run)
+    }
+
+    /// Whether anything was heard of a run.
+    pub(crate) fn is_begun(&self, run: &str) -> bool {
+        self.over.iter().any(|over| over == run)
+            || self.runs.get(run).is_some_and(|run| run.is_begun)
+    }
+
+    /// Something of the session was changed.
+    pub(crate) fn changed(&mut self, fields: Vec<(&str, String)>, now_ms: i64) -> Vec<Event> {
+        let what = |(field, value): (&str, String)| {
+            let what = EventKind::Changed { field: field.to_owned(), value: Some(value) };
+            self.entry(None, now_ms, what)
+        };
+        fields.into_iter().map(what).collect()
+    }
+
+    /// Runs that are not over, and when each was first known of.
+    pub(crate) fn active(&self) -> Vec<(String, i64)> {
+        self.runs.iter().map(|(id, run)| (id.clone(), run.since_ms)).collect()
+    }
+
+    /// Whether a call or question is one of this session.
+    pub(crate) fn has_call(&self, call: &str) -> bool {
+        self.runs.values().any(|run| run.calls.contains(call))
+    }
+
+    /// The gateway took the prompt.
+    pub(crate) fn accepted(&mut self, run: &str, now_ms: i64) -> Vec<Event> {
+        self.tell(run, now_ms, |_, _| {})
+    }
+
+    /// A `chat` event.
+    pub(crate) fn chat(&mut self, payload: &Value, now_ms: i64) -> Vec<Event> {
+        let Some(run) = payload.get("runId").and_then(Value::as_str) else { return Vec::new() };
+        let end = run_end::end(payload);
+        if end.is_none() && payload.get("state").and_then(Value::as_str) != Some("delta") {
+            return Vec::new();
+        }
+        let message = payload.get("message").filter(|message| message.is_object());
+        let usage = payload.get("usage").map(run_end::usage);
+        let new = payload.get("deltaText").and_then(Value::as_str);
+        let how = if end.is_some() { TextStage::Last } else { TextStage::Growing(new) };
+        let mut told = self.tell(run, now_ms, |run, told| {
+            if let Some(message) = message {
+                let (thoughts, text) = words_of(message);
+                run.think(&thoughts, told);
+                told.extend(run.text.hear(&text, how).map(|text| EventKind::Text { text }));
+            } else if let Some(new) = new.filter(|_| end.is_none()) {
+                told.extend(run.text.hear_more(new).map(|text| EventKind::Text { text }));
+            }
+            if let Some(usage) = usage {
+                run.usage = usage;
+            }
+        });
+        if let Some(end) = end {
+            told.extend(self.end(run, end, now_ms));
+        }
+        told
+    }
+
+    /// An `agent` event.
+    pub(crate) fn agent(&mut self, payload: &Value, now_ms: i64) -> Vec<Event> {
+        let word = |key: &str| payload.get(key).and_then(Value::as_str);
+        let (Some(run), Some(stream)) = (word("runId"), word("stream")) else { return Vec::new() };
+        let time_ms = payload.get("ts").and_then(Value::as_i64).unwrap_or(now_ms);
+        let data = payload.get("data").unwrap_or(&Value::Null);
+        let phase = data.get("phase").and_then(Value::as_str).unwrap_or_default();
+        match stream {
+            "lifecycle" if phase == "start" => {
+                if let Some(model) = data.get("model").and_then(Value::as_str) {
+                    model.clone_into(&mut self.model);
+                }
+                self.tell(run, time_ms, |_, _| {})
+            }
+            "lifecycle" if phase == "notice" => self.tell(run, time_ms, |_, told| {
+                let word = |key: &str| data.get(key).and_then(Value::as_str).unwrap_or_default();
+                let (topic, text) = (word("topic").to_owned(), word("text").to_owned());
+                told.push(EventKind::Notice { topic, text });
+            }),
+            "thinking" => self.tell(run, time_ms, |run, told| {
+                match (data.get("text").and_then(Value::as_str), data.get("delta")) {
+                    (Some(text), _) => run.think(text, told),
+                    (None, Some(Value::String(more))) => {
+                        let new = run.thoughts.hear_more(more);
+                        told.extend(new.map(|text| EventKind::Thought { text }));
+                    }
+                    _ => {}
+                }
+            }),
+            "item" if data.get("kind").and_then(Value::as_str) == Some("preamble") => {
+                let id = data.get("itemId").and_then(Value::as_str).unwrap_or_default();
+                let text = data.get("progressText").and_then(Value::as_str).unwrap_or_default();
+                self.tell(run, time_ms, |run, told| {
+                    told.extend(run.text.hear_item(id, text).map(|text| EventKind::Text { text }));
+                })
+            }
+            "tool" => self.tell(run, time_ms, |run, told| run.tool(phase, data, told)),
+            "usage" => {
+                let known = data.get("contextWindow").and_then(Value::as_u64);
+                let context_window = known.unwrap_or(self.context_window);
+                let context = data.get("contextTokens").and_then(Value::as_u64);
+                self.tell(run, time_ms, |run, told| {
+                    run.usage = run_end::usage(data);
+                    if let Some(context_tokens) = context.filter(|_| context_window > 0) {
+                        let run_usage = run.usage;
+                        told.push(EventKind::UsageReported {
+                            run_usage,
+                            context_tokens,
+                            context_window,
+                        });
+                    }
+                })
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// An `exec.approval.requested` event that concerns this session.
+    pub(crate) fn asked(&mut self, payload: &Value, now_ms: i64) -> Vec<Event> {
+        let Some(id) = payload.get("id").and_then(Value::as_str) else { return Vec::new() };
+        if self.questions.contains_key(id) {
+            return Vec::new();
+        }
+        let request = payload.get("request").unwrap_or(&Value::Null);
+        let run = request.get("runId").and_then(Value::as_str);
+        let run = run.map(str::to_owned).or_else(|| self.run_of_call(request));
+        let mut told = Vec::new();
+        if let Some(run) = &run {
+            told = self.tell(run, now_ms, |run, _| run.text.interrupt());
+        }
+        let run = run.and_then(|run| RunId::new(run.as_str()).ok());
+        self.questions.insert(id.to_owned(), run.clone());
+        let expires_ms = payload.get("expiresAtMs").and_then(Value::as_i64).unwrap_or(i64::MAX);
+        let request = approval(id, request, expires_ms);
+        told.push(self.entry(run, now_ms, EventKind::ApprovalRequested(request)));
+        told
+    }
+
+    /// An `exec.approval.resolved` event.
+    pub(crate) fn resolved(&mut self, payload: &Value, now_ms: i64) -> Vec<Event> {
+        let word = |key: &str| payload.get(key).and_then(Value::as_str);
+        let Some(id) = word("id") else { return Vec::new() };
+        let Some(run) = self.questions.remove(id) else { return Vec::new() };
+        let answer = match word("decision") {
+            Some("allow-once") => "allow_once",
+            Some("allow-always") => "allow_always",
+            _ => "reject_once",
+        };
+        let by = word("resolvedBy").unwrap_or("the gateway").to_owned();
+        let what = EventKind::ApprovalResolved { id: id.to_owned(), answer: answer.to_owned(), by };
+        vec![self.entry(run, now_ms, what)]
+    }
+
+    /// What `agent.wait` says of a run. The end of its text may have been missed.
+    pub(crate) fn waited(
+        &mut self,
+        run: &str,
+        answer: &Value,
+        now_ms: i64,
+    ) -> (RunWaitOutcome, Vec<Event>) {
+        let word = |key: &str| answer.get(key).and_then(Value::as_str);
+        let end = match word("status") {
+            Some("ok") => RunOutcome::Completed,
+            Some("error") => run_end::failed_by(word("error")),
+            _ => return (RunWaitOutcome::Open, Vec::new()),
+        };
+        let reply = answer.get("terminalReply").and_then(|reply| reply.get("text"));
+        let text = reply.and_then(Value::as_str).unwrap_or_default();
+        (RunWaitOutcome::Over, self.settle(run, text, end, now_ms))
+    }
+
+    /// A run is known to be over, by something else than its own events.
+    pub(crate) fn settle(
+        &mut self,
+        run: &str,
+        text: &str,
+        end: RunOutcome,
+        now_ms: i64,
+    ) -> Vec<Event> {
+        if !self.runs.contains_key(run) {
+            return Vec::new();
+        }
+        let mut told = self.tell(run, now_ms, |run, told| {
+            if !text.is_empty() {
+                told.extend(
+                    run.text.hear(text, TextStage::Last).map(|text| EventKind::Text { text }),
+                );
+            }
+        });
+        told.extend(self.end(run, end, now_ms));
+        told
+    }
+
+    /// Nobody knows what became of a run: it is not followed any more. Says whether it was asked for
+    /// here.
+    pub(crate) fn lose(&mut self, run: &str) -> bool {
+        self.remember(run);
+        self.runs.remove(run).is_some_and(|run| run.is_ours)
+    }
+
+    fn run_of_call(&self, request: &Value) -> Option<String> {
+        let call = request.get("toolCallId").and_then(Value::as_str)?;
+        let of = self.runs.iter().find(|(_, run)| run.calls.contains(call));
+        of.map(|(id, _)| id.clone())
+    }
+
+    /// Tells of a run; its beginning first. One that is over has nothing to say.
+    fn tell(
+        &mut self,
+        id: &str,
+        time_ms: i64,
+        words: impl FnOnce(&mut OpenClawRun, &mut Vec<EventKind>),
+    ) -> Vec<Event> {
+        let Ok(run_id) = RunId::new(id) else { return Vec::new() };
+        if self.over.iter().any(|over| over == id)
+            || (!self.runs.contains_key(id) && self.runs.len() >= RUNS_MAX)
+        {
+            return Vec::new();
+        }
+        let mut run = self.runs.remove(id).unwrap_or_default();
+        let mut told = Vec::new();
+        if let Some((text, attachments)) = run.prompt.take() {
+            told.push(EventKind::Prompt { text, attachments });
+        }
+        if !std::mem::replace(&mut run.is_begun, true) {
+            if run.since_ms == 0 {
+                run.since_ms = time_ms;
+            }
+            told.push(EventKind::RunStarted {
+                agent: self.agent.clone(),
+                model: self.model.clone(),
+            });
+        }
+        words(&mut run, &mut told);
+        self.runs.insert(id.to_owned(), run);
+        told.into_iter().map(|what| self.entry(Some(run_id.clone()), time_ms, what)).collect()
+    }
+
+    fn end(&mut self, id: &str, end: RunOutcome, time_ms: i64) -> Vec<Event> {
+        let (Some(run), Ok(run_id)) = (self.runs.remove(id), RunId::new(id)) else {
+            return Vec::new();
+        };
+        self.remember(id);
+        let status = match end {
+            RunOutcome::Aborted { .. } => ToolCallStatus::Cancelled,
+            _ => ToolCallStatus::Interrupted,
+        };
+        let mut told = Vec::new();
+        for call in run.calls {
+            let text = "the run ended before the gateway said what became of it".to_owned();
+            let content = vec![ResultContent::Text { text }];
+            told.push(EventKind::ToolEnded {
+                call,
+                status,
+                content,
+                display: None,
+                locations: Vec::new(),
+            });
+        }
+        let of_run = |asker: &Option<RunId>| asker.as_ref() == Some(&run_id);
+        let open: Vec<String> = self
+            .questions
+            .iter()
+            .filter(|(_, run)| of_run(run))
+            .map(|(id, _)| id.clone())
+            .collect();
+        for id in open {
+            self.questions.remove(&id);
+            let (answer, by) = ("cancelled".to_owned(), "the gateway".to_owned());
+            told.push(EventKind::ApprovalResolved { id, answer, by });
+        }
+        told.push(EventKind::RunEnded { end, usage: run.usage });
+        told.into_iter().map(|what| self.entry(Some(run_id.clone()), time_ms, what)).collect()
+    }
+
+    fn remember(&mut self, run: &str) {
+        if self.over.len() >= OVER_MAX {
+            self.over.pop_front();
+        }
+        self.over.push_back(run.to_owned());
+    }
+
+    fn entry(&mut self, run: Option<RunId>, time_ms: i64, what: EventKind) -> Event {
+        self.seq += 1;
+        Event { seq: self.seq, run, time_ms, what }
+    }
+}
+
+#[cfg(test)]
+mod tests;

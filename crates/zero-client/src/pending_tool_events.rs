@@ -1,0 +1,175 @@
+//! What is asked of the tools of a session before it is known that they are hosted.
+//!
+//! The gateway asks from the moment on in which it answers `tools/attach`; here that answer is read
+//! a little later, and terms have to be agreed upon before the first call. What finds no room is not
+//! taken, so that whoever waits for it can be told.
+
+use std::collections::HashMap;
+
+use serde_json::json;
+use zero_wire::EventFrame;
+use zero_wire::tools::{TOOLS_CANCEL, TOOLS_TERMS, TOOLS_USE};
+
+use crate::tool_service::CALLS_MAX;
+
+/// Bytes of what calls bring that wait.
+const BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Bytes of terms: a key, an id and two words.
+const TERMS_BYTES_MAX: usize = 8 * 1024;
+
+/// What waits.
+#[derive(Default)]
+pub(crate) struct PendingToolEvents {
+    /// Calls and terms, in order.
+    events: Vec<EventFrame>,
+    /// The calls among them, and whether they were taken back.
+    calls: HashMap<String, bool>,
+    bytes: usize,
+    /// Others are said to host the tools. It may have been so before, and not be so now.
+    is_doubtful: bool,
+}
+
+impl PendingToolEvents {
+    /// Keeps an event; false for a call that finds no room.
+    pub(crate) fn keep(&mut self, event: &EventFrame) -> bool {
+        match event.event.as_str() {
+            TOOLS_USE => {
+                // One without a name cannot be answered, and one that waits is answered once.
+                let new = call_of(event).filter(|call| !self.calls.contains_key(call));
+                let Some(call) = new else { return true };
+                let sum = self.bytes.saturating_add(bytes_of(event));
+                if self.calls.len() >= CALLS_MAX || sum > BYTES_MAX {
+                    return false;
+                }
+                self.bytes = sum;
+                self.calls.insert(call, false);
+            }
+            TOOLS_CANCEL => {
+                // One that did not wait was refused, and is over.
+                let call = call_of(event).and_then(|call| self.calls.get_mut(&call));
+                if let Some(is_cancelled) = call {
+                    *is_cancelled = true;
+                }
+                return true;
+            }
+            TOOLS_TERMS if bytes_of(event) > TERMS_BYTES_MAX => {
+                tracing::warn!("terms for tools are far too long, and are not heard");
+                return true;
+            }
+            TOOLS_TERMS => self.events.retain(|known| known.event != TOOLS_TERMS),
+            _ => return true,
+        }
+        self.events.push(event.clone());
+        true
+    }
+
+    /// Others are said to host the tools.
+    pub(crate) fn doubt(&mut self) {
+        self.is_doubtful = true;
+    }
+
+    /// Whether that was said since this was last asked.
+    pub(crate) fn take_doubt(&mut self) -> bool {
+        std::mem::take(&mut self.is_doubtful)
+    }
+
+    /// What was kept, in order; a call that was taken back is taken back at once.
+    pub(crate) fn into_events(self) -> Vec<EventFrame> {
+        let Self { events, calls, .. } = self;
+        let mut all = Vec::with_capacity(events.len());
+        for event in events {
+            let cancel = call_of(&event).filter(|call| calls.get(call) == Some(&true));
+            let cancel = cancel.map(|call| {
+                let session = event.payload.as_ref().and_then(|payload| payload.get("sessionId"));
+                let payload = json!({"sessionId": session, "toolCallId": call});
+                let (event, payload) = (TOOLS_CANCEL.to_owned(), Some(payload));
+                EventFrame { event, payload, seq: None, state_version: None }
+            });
+            all.push(event);
+            all.extend(cancel);
+        }
+        all
+    }
+
+    /// The calls that were kept.
+    pub(crate) fn into_calls(mut self) -> Vec<EventFrame> {
+        self.events.retain(|event| event.event == TOOLS_USE);
+        self.events
+    }
+}
+
+fn bytes_of(event: &EventFrame) -> usize {
+    event.payload.as_ref().map_or(0, |payload| payload.to_string().len())
+}
+
+fn call_of(event: &EventFrame) -> Option<String> {
+    Some(event.payload.as_ref()?.get("toolCallId")?.as_str()?.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+
+    fn event(name: &str, call: &str) -> EventFrame {
+        with(name, json!({"sessionId": "s", "toolCallId": call}))
+    }
+
+    fn with(name: &str, payload: Value) -> EventFrame {
+        let (event, payload) = (name.to_owned(), Some(payload));
+        EventFrame { event, payload, seq: None, state_version: None }
+    }
+
+    fn kept(early: PendingToolEvents) -> Vec<(String, String)> {
+        let named = |event: &EventFrame| (event.event.clone(), call_of(event).unwrap_or_default());
+        early.into_events().iter().map(named).collect()
+    }
+
+    #[test]
+    fn a_call_without_room_is_not_taken_and_all_else_is_kept() {
+        let mut early = PendingToolEvents::default();
+        for number in 0..CALLS_MAX {
+            assert!(early.keep(&event(TOOLS_USE, &number.to_string())));
+        }
+        assert!(!early.keep(&event(TOOLS_USE, "more")), "whoever waits for it has to be told");
+        for _ in 0..1_000 {
+            assert!(early.keep(&event(TOOLS_CANCEL, "0")));
+            assert!(early.keep(&event(TOOLS_CANCEL, "more")));
+            assert!(early.keep(&event(TOOLS_TERMS, "")));
+        }
+        let kept = kept(early);
+        let [_, cancel, .., terms] = kept.as_slice() else { panic!("{kept:?}") };
+        assert_eq!((cancel.0.as_str(), cancel.1.as_str()), (TOOLS_CANCEL, "0"));
+        assert_eq!((terms.0.as_str(), kept.len()), (TOOLS_TERMS, CALLS_MAX + 2));
+    }
+
+    #[test]
+    fn the_bounds_cannot_be_gone_round() {
+        let mut early = PendingToolEvents::default();
+        let large = |size: usize| "x".repeat(size);
+        for _ in 0..1_000 {
+            assert!(early.keep(&with(TOOLS_USE, json!({"input": large(9_000)}))));
+            assert!(early.keep(&event(TOOLS_USE, "1")));
+            let more = json!({"toolCallId": "1", "more": large(9_000)});
+            assert!(early.keep(&with(TOOLS_CANCEL, more)));
+        }
+        let terms = |size| with(TOOLS_TERMS, json!({"dialect": large(size)}));
+        assert!(early.keep(&terms(9)) && early.keep(&terms(TERMS_BYTES_MAX)));
+        let kept = early.into_events();
+        let cancel = with(TOOLS_CANCEL, json!({"sessionId": "s", "toolCallId": "1"}));
+        assert_eq!(kept, [event(TOOLS_USE, "1"), cancel, terms(9)]);
+    }
+
+    #[test]
+    fn what_calls_bring_is_bounded() {
+        let mut early = PendingToolEvents::default();
+        let large = "x".repeat(BYTES_MAX / 2);
+        let large = |call: &str| with(TOOLS_USE, json!({"toolCallId": call, "input": large}));
+        assert!(early.keep(&large("1")));
+        assert!(!early.keep(&large("2")));
+        assert!(early.keep(&event(TOOLS_USE, "3")));
+        let calls: Vec<String> = kept(early).into_iter().map(|(_, call)| call).collect();
+        assert_eq!(calls, ["1", "3"]);
+    }
+}

@@ -1,0 +1,357 @@
+//! A session at a gateway, as a face uses it.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+use zero_core::event::{Event, PromptAttachment};
+use zero_policy::PermissionMode;
+use zero_runtime::ApprovalAnswer;
+use zero_session::tool_backend::ToolBackend;
+use zero_wire::ErrorCode;
+use zero_wire::chat::{
+    ChatAbort, ChatAbortParams, ChatAttachment, ChatSend, ChatSendParams, QueueMode,
+};
+use zero_wire::client::GatewayClientError;
+use zero_wire::zero_sessions::{
+    ApprovalsResolveParams, QuestionsResolveParams, SessionChoicesParams, SessionChoicesResult,
+    SessionInfo, SessionSetParams, ZeroApprovalsResolve, ZeroQuestionsResolve, ZeroSessionsChoices,
+    ZeroSessionsSet,
+};
+
+use crate::gateway_link::{GatewayLocality, ReconnectWait, RequestRetry, SharedLink};
+use crate::link_error::GatewayLinkError;
+use crate::session_slot::{HostedTools, HostingClaim, SessionSlot};
+pub use crate::session_updates::SessionUpdates;
+use crate::{native_gateway, openclaw};
+
+/// Which session is wanted: one of key and label, or a new one by its key.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct OpenRequest {
+    /// Its key. A gateway that refuses an `acp:` key is asked again with `acp-bridge:`.
+    pub key: Option<String>,
+    /// Or its label.
+    pub label: Option<String>,
+    /// The folder it works in, absolute.
+    pub cwd: Option<String>,
+    /// The agent, for keys that name none.
+    pub agent: Option<String>,
+    /// The mode chosen for it.
+    pub mode: Option<PermissionMode>,
+    /// Whether to start a new transcript.
+    pub reset: bool,
+    /// Whether it has to be there already.
+    pub require_existing: bool,
+}
+
+/// What a person says to a session.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SendRequest {
+    /// Names the run, and makes this the same prompt however often it is sent.
+    pub run: String,
+    /// Their words.
+    pub text: String,
+    /// What comes with them.
+    pub attachments: Vec<PromptAttachment>,
+    /// How much the model should think.
+    pub thinking: Option<String>,
+    /// What becomes of a run that is at work.
+    pub overlap: OverlapPolicy,
+}
+
+/// What becomes of a run that is at work when another prompt comes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OverlapPolicy {
+    /// The new one waits for its turn.
+    #[default]
+    Queue,
+    /// It is stopped.
+    Replace,
+}
+
+/// What is changed; what is absent stays.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SessionChange {
+    /// The mode.
+    pub mode: Option<PermissionMode>,
+    /// The model.
+    pub model: Option<String>,
+    /// How much the model should think.
+    pub thinking: Option<String>,
+    /// The agent, for keys that name none.
+    pub agent: Option<String>,
+    /// The title.
+    pub title: Option<String>,
+}
+
+/// Which sessions are wanted.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ListRequest {
+    /// Of this folder only.
+    pub cwd: Option<String>,
+    /// After so many.
+    pub offset: u64,
+    /// At most so many.
+    pub limit: u64,
+}
+
+/// Sessions, newest first.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SessionList {
+    /// The sessions.
+    pub sessions: Vec<SessionInfo>,
+    /// Where the next page begins.
+    pub next_offset: Option<u64>,
+}
+
+/// Entries of a ledger, oldest first.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LedgerPage {
+    /// The entries.
+    pub events: Vec<Event>,
+    /// Whether there are more.
+    pub has_more: bool,
+}
+
+/// What is heard of a session.
+#[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "nearly all news are entries")]
+pub enum GatewayUpdate {
+    /// An entry of its ledger; each comes once and in order, also after the connection was lost.
+    Entry(Event),
+    /// The connection was lost; what happens meanwhile comes later.
+    Away,
+    /// It is back, and everything that was missed has been told.
+    Back,
+    /// It does not come back, and what became of runs is not known.
+    Gone(GatewayLinkError),
+    /// Somebody else hosts its tools from now on. They are not hosted here again, unless that is asked
+    /// for.
+    Displaced {
+        /// What they call themselves.
+        host: String,
+    },
+}
+
+/// A session at a gateway. Clones are the same session; it is left with the last of them. News have
+/// to be taken while anything is asked: at a gateway without a ledger they wait for room, and then
+/// no answer is read either.
+#[derive(Clone)]
+pub struct SessionHandle {
+    inner: Arc<SessionHandleInner>,
+}
+
+struct SessionHandleInner {
+    shared: Arc<SharedLink>,
+    slot: Arc<SessionSlot>,
+}
+
+impl Drop for SessionHandleInner {
+    fn drop(&mut self) {
+        self.shared.remove(&self.slot);
+        self.slot.leave();
+    }
+}
+
+impl SessionHandle {
+    pub(crate) fn new(shared: Arc<SharedLink>, slot: Arc<SessionSlot>) -> Self {
+        Self { inner: Arc::new(SessionHandleInner { shared, slot }) }
+    }
+
+    /// What is known of it, as of the last answer.
+    pub fn info(&self) -> SessionInfo {
+        self.slot().info()
+    }
+
+    /// Where the gateway is that has it.
+    pub fn place(&self) -> GatewayLocality {
+        self.slot().place
+    }
+
+    /// Whether the gateway knows the folder of a session. Without, a prompt has to say it.
+    pub fn knows_cwd(&self) -> bool {
+        self.slot().voice.is_none()
+    }
+
+    /// Says something; its run is heard of in news.
+    pub async fn send(&self, sending: SendRequest) -> Result<(), GatewayLinkError> {
+        let (shared, slot) = (self.shared(), self.slot());
+        if let Some(voice) = &slot.voice {
+            return openclaw::send(shared, slot, voice, sending).await;
+        }
+        let params = chat_send(slot.key(), sending);
+        shared.ask::<ChatSend>(params, RequestRetry::Once).await?;
+        Ok(())
+    }
+
+    /// Stops a run; that there is none is fine.
+    pub async fn abort(&self, run: &str) -> Result<(), GatewayLinkError> {
+        let params = ChatAbortParams {
+            session_key: self.slot().key(),
+            run_id: Some(run.to_owned()),
+            ..ChatAbortParams::default()
+        };
+        self.shared().ask::<ChatAbort>(params, RequestRetry::Once).await?;
+        Ok(())
+    }
+
+    /// Entries of the ledger after a number. Whoever reads on where a page ends moves on with each.
+    pub async fn events(&self, after: u64) -> Result<LedgerPage, GatewayLinkError> {
+        let (shared, slot) = (self.shared(), self.slot());
+        match &slot.voice {
+            None => native_gateway::events(shared, slot.key(), after).await,
+            Some(_) => openclaw::events(shared, slot, after).await,
+        }
+    }
+
+    /// Changes something.
+    pub async fn change(&self, change: SessionChange) -> Result<SessionInfo, GatewayLinkError> {
+        let (shared, slot) = (self.shared(), self.slot());
+        if slot.voice.is_some() {
+            return openclaw::change(shared, slot, change).await;
+        }
+        let params = SessionSetParams {
+            session_key: slot.key(),
+            mode: change.mode.map(|mode| mode.to_string()),
+            model: change.model,
+            thinking: change.thinking,
+            agent: change.agent,
+            label: None,
+            title: change.title,
+        };
+        let info = shared.ask::<ZeroSessionsSet>(params, RequestRetry::Once).await?.result;
+        Ok(native_gateway::learn(slot, info))
+    }
+
+    /// What can be chosen.
+    pub async fn choices(&self) -> Result<SessionChoicesResult, GatewayLinkError> {
+        let (shared, slot) = (self.shared(), self.slot());
+        if slot.voice.is_some() {
+            return Ok(openclaw::choices(slot));
+        }
+        let params = SessionChoicesParams { session_key: Some(slot.key()) };
+        Ok(shared.ask::<ZeroSessionsChoices>(params, RequestRetry::Once).await?.result)
+    }
+
+    /// Answers whether a call may run.
+    pub async fn resolve_approval(
+        &self,
+        id: &str,
+        answer: ApprovalAnswer,
+    ) -> Result<(), GatewayLinkError> {
+        let (shared, slot) = (self.shared(), self.slot());
+        if slot.voice.is_some() {
+            return openclaw::resolve_approval(shared, id, answer).await;
+        }
+        let params = ApprovalsResolveParams { id: id.to_owned(), answer: answer.id().to_owned() };
+        answered(shared.ask::<ZeroApprovalsResolve>(params, RequestRetry::Once).await)
+    }
+
+    /// Answers another question: `accept` with values, `decline` or `cancel`.
+    pub async fn resolve_question(
+        &self,
+        id: &str,
+        action: &str,
+        content: Map<String, Value>,
+    ) -> Result<(), GatewayLinkError> {
+        if self.slot().voice.is_some() {
+            return Err(GatewayLinkError::Unsupported { what: "ask questions" });
+        }
+        let (id, action) = (id.to_owned(), action.to_owned());
+        let params = QuestionsResolveParams { id, action, content };
+        answered(self.shared().ask::<ZeroQuestionsResolve>(params, RequestRetry::Once).await)
+    }
+
+    /// Offers its tools anew if others are hosted than were offered.
+    pub async fn offer_tools_anew(&self) -> Result<(), GatewayLinkError> {
+        match self.slot().service() {
+            Some(service) => service.offer_anew().await.map_err(GatewayLinkError::from),
+            None => Ok(()),
+        }
+    }
+
+    /// Hosts its tools from now on, also after the connection was lost. False where the gateway has
+    /// only its own.
+    pub async fn host_tools(
+        &self,
+        host: &str,
+        hands: Arc<dyn ToolBackend>,
+        own_mode: PermissionMode,
+    ) -> Result<bool, GatewayLinkError> {
+        let (shared, slot) = (self.shared(), self.slot());
+        if slot.voice.is_some() {
+            return Ok(false);
+        }
+        let hosted = HostedTools { host: host.to_owned(), hands, own_mode };
+        let up = shared.ready(ReconnectWait::Now).await?;
+        // Whoever opened the session last has its tools.
+        let attached = match shared.attach(slot, &up, hosted, HostingClaim::New).await {
+            Ok(()) => Ok(()),
+            Err(GatewayClientError::Closed { .. }) => {
+                // They are attached with the session, when it is opened again.
+                shared.lost(up.number);
+                shared.ready(ReconnectWait::Return).await.map(drop)
+            }
+            Err(error) => Err(error.into()),
+        };
+        if attached.is_err() {
+            slot.unhost();
+        }
+        attached?;
+        native_gateway::tell_folder(shared, slot).await?;
+        Ok(true)
+    }
+
+    /// Hears of it no more and hosts nothing for it.
+    pub async fn leave(&self) {
+        let (shared, slot) = (self.shared(), self.slot());
+        let other = shared.remove(slot);
+        slot.leave();
+        if slot.voice.is_none() {
+            native_gateway::leave(shared, slot, other).await;
+        }
+    }
+
+    fn shared(&self) -> &Arc<SharedLink> {
+        &self.inner.shared
+    }
+
+    fn slot(&self) -> &Arc<SessionSlot> {
+        &self.inner.slot
+    }
+}
+
+/// What a prompt is on the wire.
+pub(crate) fn chat_send(session_key: String, sending: SendRequest) -> ChatSendParams {
+    let attachment = |attached: PromptAttachment| ChatAttachment {
+        kind: Some("image".to_owned()),
+        mime_type: Some(attached.mime),
+        file_name: attached.name,
+        content: Some(attached.data),
+    };
+    ChatSendParams {
+        session_key,
+        message: sending.text,
+        idempotency_key: sending.run,
+        attachments: sending.attachments.into_iter().map(attachment).collect(),
+        thinking: sending.thinking,
+        queue_mode: (sending.overlap == OverlapPolicy::Replace).then_some(QueueMode::Interrupt),
+        ..ChatSendParams::default()
+    }
+}
+
+/// Whether a question was answered. When it is not there on the second try, the first one got there.
+pub(crate) fn answered<T>(
+    answer: Result<T, crate::gateway_link::RequestFailure>,
+) -> Result<(), GatewayLinkError> {
+    match answer {
+        Ok(_) => Ok(()),
+        Err(unanswered) => match unanswered.error {
+            GatewayLinkError::Refused { code: ErrorCode::ApprovalNotFound, .. }
+                if unanswered.asked_before =>
+            {
+                Ok(())
+            }
+            error => Err(error),
+        },
+    }
+}

@@ -1,0 +1,257 @@
+//! What waits to be heard of one session. It holds a bounded part only: what finds no room is left
+//! out and fetched later from the ledger, or makes whoever tells it wait.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+use zero_core::event::Event;
+
+use crate::session_handle::GatewayUpdate;
+
+/// Entries that wait.
+const ENTRIES_MAX: usize = 1_024;
+/// Bytes of them, as far as they count.
+const BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Bytes of an entry that says little.
+const ENTRY_BYTES: usize = 256;
+
+/// What waits to be heard of one session.
+#[derive(Default)]
+pub(crate) struct UpdateQueue {
+    state: Mutex<QueueState>,
+    filled: Notify,
+    emptied: Notify,
+}
+
+#[derive(Default)]
+struct QueueState {
+    queue: VecDeque<GatewayUpdate>,
+    bytes: usize,
+    /// Something found no room since the queue was last empty.
+    has_missed: bool,
+    is_closed: bool,
+}
+
+/// What was taken out.
+#[derive(Debug, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "nearly all of it are entries")]
+pub(crate) enum QueueItem {
+    /// Something to tell.
+    News(GatewayUpdate),
+    /// Entries are missing from here on.
+    Missed,
+}
+
+impl UpdateQueue {
+    /// Puts an entry in, or leaves it out and remembers that.
+    pub(crate) fn offer(&self, event: Event) {
+        if self.try_put(event).is_err() {
+            self.miss();
+        }
+    }
+
+    /// Puts an entry in, when there is room.
+    pub(crate) async fn put(&self, event: Event) {
+        let mut event = event;
+        loop {
+            let emptied = self.emptied.notified();
+            match self.try_put(event) {
+                Ok(()) => return,
+                Err(back) => event = *back,
+            }
+            emptied.await;
+        }
+    }
+
+    /// Puts an entry in, whatever the room. For a few that must not wait.
+    pub(crate) fn insist(&self, event: Event) {
+        let mut state = self.state();
+        if state.is_closed {
+            return;
+        }
+        let news = GatewayUpdate::Entry(event);
+        state.bytes += weight(&news);
+        state.queue.push_back(news);
+        drop(state);
+        self.filled.notify_one();
+    }
+
+    /// Remembers that there is more in the ledger.
+    pub(crate) fn miss(&self) {
+        self.state().has_missed = true;
+        self.filled.notify_one();
+    }
+
+    /// Says how the connection is. There is always room for that: a loss right after a return takes
+    /// its place, so that they do not pile up.
+    pub(crate) fn tell(&self, news: GatewayUpdate) {
+        let mut state = self.state();
+        match (state.queue.back(), &news) {
+            _ if state.is_closed => return,
+            (Some(GatewayUpdate::Away), GatewayUpdate::Away) => return,
+            (Some(GatewayUpdate::Back), GatewayUpdate::Away) => {
+                state.queue.pop_back();
+            }
+            _ => state.queue.push_back(news),
+        }
+        drop(state);
+        self.filled.notify_one();
+    }
+
+    /// The next; `None` when it is closed. Nothing is lost when this is dropped.
+    pub(crate) async fn take(&self) -> Option<QueueItem> {
+        loop {
+            let filled = self.filled.notified();
+            {
+                let mut state = self.state();
+                if state.is_closed {
+                    return None;
+                }
+                if let Some(news) = state.queue.pop_front() {
+                    state.bytes = state.bytes.saturating_sub(weight(&news));
+                    drop(state);
+                    self.emptied.notify_one();
+                    return Some(QueueItem::News(news));
+                }
+                if std::mem::take(&mut state.has_missed) {
+                    return Some(QueueItem::Missed);
+                }
+            }
+            filled.await;
+        }
+    }
+
+    /// Nobody listens any more.
+    pub(crate) fn close(&self) {
+        let mut state = self.state();
+        *state = QueueState { is_closed: true, ..QueueState::default() };
+        drop(state);
+        self.filled.notify_one();
+        self.emptied.notify_one();
+    }
+
+    fn try_put(&self, event: Event) -> Result<(), Box<Event>> {
+        let mut state = self.state();
+        if state.is_closed {
+            return Ok(());
+        }
+        if state.queue.len() >= ENTRIES_MAX || state.bytes >= BYTES_MAX {
+            return Err(Box::new(event));
+        }
+        let news = GatewayUpdate::Entry(event);
+        state.bytes += weight(&news);
+        state.queue.push_back(news);
+        drop(state);
+        self.filled.notify_one();
+        Ok(())
+    }
+
+    fn state(&self) -> MutexGuard<'_, QueueState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How much room news take, as far as it counts.
+fn weight(news: &GatewayUpdate) -> usize {
+    let GatewayUpdate::Entry(event) = news else { return 0 };
+    ENTRY_BYTES + event.what.bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use zero_core::event::EventKind;
+
+    use super::*;
+
+    fn entry(seq: u64, text: &str) -> Event {
+        Event { seq, run: None, time_ms: 0, what: EventKind::Text { text: text.to_owned() } }
+    }
+
+    /// What can be taken without waiting: numbers, and words for the rest.
+    async fn drained(inbox: &UpdateQueue) -> Vec<String> {
+        let mut all = Vec::new();
+        while let Ok(Some(taken)) =
+            tokio::time::timeout(std::time::Duration::ZERO, inbox.take()).await
+        {
+            all.push(match taken {
+                QueueItem::News(GatewayUpdate::Entry(event)) => event.seq.to_string(),
+                QueueItem::News(other) => format!("{other:?}"),
+                QueueItem::Missed => "missed".to_owned(),
+            });
+        }
+        all
+    }
+
+    #[tokio::test]
+    async fn what_finds_no_room_is_remembered_as_missed() {
+        let inbox = UpdateQueue::default();
+        for seq in 1..=1_500 {
+            inbox.offer(entry(seq, "x"));
+        }
+        let all = drained(&inbox).await;
+        assert_eq!(all.len(), ENTRIES_MAX + 1);
+        assert_eq!(all.last().unwrap(), "missed");
+        inbox.offer(entry(9, "x"));
+        assert_eq!(drained(&inbox).await, ["9"]);
+    }
+
+    #[tokio::test]
+    async fn few_large_entries_fill_it_too() {
+        let inbox = UpdateQueue::default();
+        let large = "x".repeat(BYTES_MAX / 2);
+        for seq in 1..=3 {
+            inbox.offer(entry(seq, &large));
+        }
+        assert_eq!(drained(&inbox).await, ["1", "2", "missed"]);
+        inbox.offer(entry(4, &large));
+        assert_eq!(drained(&inbox).await, ["4"], "room is made again");
+    }
+
+    #[tokio::test]
+    async fn losses_do_not_pile_up() {
+        let inbox = UpdateQueue::default();
+        inbox.offer(entry(1, "x"));
+        for _ in 0..1_000 {
+            inbox.tell(GatewayUpdate::Away);
+            inbox.tell(GatewayUpdate::Back);
+        }
+        assert_eq!(drained(&inbox).await, ["1", "Away", "Back"]);
+        inbox.tell(GatewayUpdate::Away);
+        inbox.tell(GatewayUpdate::Away);
+        assert_eq!(drained(&inbox).await, ["Away"]);
+    }
+
+    #[tokio::test]
+    async fn who_puts_waits_for_room() {
+        let inbox = UpdateQueue::default();
+        let puts = async {
+            for seq in 1..=3_000 {
+                inbox.put(entry(seq, "x")).await;
+            }
+        };
+        let takes = async {
+            for seq in 1..=3_000 {
+                let Some(QueueItem::News(GatewayUpdate::Entry(event))) = inbox.take().await else {
+                    panic!("missed")
+                };
+                assert_eq!(event.seq, seq);
+                if seq % 100 == 0 {
+                    tokio::task::yield_now().await;
+                }
+            }
+        };
+        tokio::join!(puts, takes);
+    }
+
+    #[tokio::test]
+    async fn a_closed_one_gives_nothing_and_holds_nobody_up() {
+        let inbox = UpdateQueue::default();
+        for seq in 1..=ENTRIES_MAX as u64 {
+            inbox.offer(entry(seq, "x"));
+        }
+        tokio::join!(inbox.put(entry(0, "x")), async { inbox.close() });
+        inbox.tell(GatewayUpdate::Away);
+        assert_eq!(inbox.take().await, None);
+    }
+}

@@ -1,0 +1,247 @@
+//! A gateway that looks like one of zero's own and does not do as it should.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+use zero_client::wire::SessionInfo;
+use zero_client::{GatewayLink, GatewayLinkError, GatewayUpdate, SessionHandle, SessionUpdates};
+use zero_core::event::{Event, EventKind};
+use zero_runtime::DialectName;
+use zero_runtime::tool::BoxFuture;
+use zero_session::PermissionMode;
+use zero_session::tool_backend::{
+    BackendCall, BackendResult, CallObserver, ToolBackend, ToolBackendError, ToolCatalog,
+};
+
+use crate::openclaw_server::OpenClawServer;
+use crate::test_gateway::{PATIENCE, RecordingToolBackend, TcpDialer, news, open};
+
+const KEY: &str = "agent:main:acp:1";
+
+/// A session at such a gateway, whose ledger has so many entries.
+async fn opened(last_seq: u64) -> (OpenClawServer, GatewayLink, SessionHandle, SessionUpdates) {
+    let server = OpenClawServer::start().await;
+    let hello = json!({
+        "type": "hello-ok", "protocol": 4, "server": {"version": "1.2.3", "connId": "c"},
+        "features": {"methods": [], "events": [], "capabilities": ["zero.sessions", "zero.tools"]},
+        "snapshot": {"presence": [], "health": {}, "uptimeMs": 1,
+            "stateVersion": {"presence": 0, "health": 0}},
+        "auth": {"role": "operator", "scopes": ["operator.admin"]},
+        "policy": {"maxPayload": 26_214_400, "maxBufferedBytes": 52_428_800, "tickIntervalMs": 30_000},
+    });
+    server.answer("connect", Ok(hello));
+    let info = SessionInfo {
+        session_key: KEY.to_owned(),
+        session_id: "session_1".to_owned(),
+        transcript: 1,
+        last_seq,
+        ..SessionInfo::default()
+    };
+    let info = serde_json::to_value(info).unwrap();
+    server.answer("zero.sessions.open", Ok(info));
+    let link = GatewayLink::new(TcpDialer::to(server.address));
+    let (near, heard) = open(&link, "acp:1").await;
+    (server, link, near, heard)
+}
+
+fn entry(seq: u64) -> Value {
+    let what = EventKind::Text { text: format!("entry {seq}") };
+    serde_json::to_value(Event { seq, run: None, time_ms: 1, what }).unwrap()
+}
+
+fn tell_entry(server: &OpenClawServer, seq: u64) {
+    server.event("zero.session.event", json!({"sessionKey": KEY, "event": entry(seq)}));
+}
+
+fn page(server: &OpenClawServer, numbers: &[u64], has_more: bool) {
+    let events: Vec<Value> = numbers.iter().map(|seq| entry(*seq)).collect();
+    server.answer("zero.sessions.events", Ok(json!({"events": events, "hasMore": has_more})));
+}
+
+fn is_entry(news: &GatewayUpdate, seq: u64) -> bool {
+    matches!(news, GatewayUpdate::Entry(event) if event.seq == seq)
+}
+
+#[tokio::test]
+async fn a_ledger_that_does_not_go_on_is_read_once() {
+    for (numbers, has_more) in
+        [(&[1_u64, 2][..], true), (&[4, 4][..], true), (&[][..], true), (&[u64::MAX][..], false)]
+    {
+        let (server, _link, near, mut heard) = opened(3).await;
+        page(&server, numbers, has_more);
+        // Entries are missing before this one, so the ledger is looked into.
+        tell_entry(&server, 9);
+        let GatewayUpdate::Gone(error) = news(&mut heard).await else { panic!("{numbers:?}") };
+        assert!(error.to_string().contains("does not go on after entry 3"), "{error}");
+        assert_eq!(server.count("zero.sessions.events"), 1);
+        page(&server, numbers, has_more);
+        let read = near.events(3).await;
+        assert!(matches!(read, Err(GatewayLinkError::Unreachable { .. })), "{read:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_last_number_there_is_is_no_end_of_us() {
+    let (server, _link, _near, mut heard) = opened(u64::MAX - 1).await;
+    tell_entry(&server, u64::MAX);
+    assert!(is_entry(&news(&mut heard).await, u64::MAX));
+    let (_server, _link, near, _heard) = opened(u64::MAX).await;
+    assert_eq!(near.info().last_seq, u64::MAX);
+}
+
+/// Hands that take their time to say what tools there are.
+#[derive(Default)]
+struct SlowToolBackend {
+    looking: RecordingToolBackend,
+    asked: tokio::sync::Notify,
+    gate: Option<Semaphore>,
+}
+
+impl SlowToolBackend {
+    fn new() -> Arc<Self> {
+        Arc::new(Self { gate: Some(Semaphore::new(0)), ..Self::default() })
+    }
+
+    /// They say it from now on.
+    fn go_on(&self) {
+        self.gate.iter().for_each(Semaphore::close);
+    }
+}
+
+impl ToolBackend for SlowToolBackend {
+    fn bench(&self, dialect: DialectName) -> BoxFuture<'_, Result<ToolCatalog, ToolBackendError>> {
+        Box::pin(async move {
+            self.asked.notify_one();
+            if let Some(gate) = &self.gate {
+                assert!(gate.acquire().await.is_err());
+            }
+            self.looking.bench(dialect).await
+        })
+    }
+
+    fn call(
+        &self,
+        call: BackendCall,
+        cancel: CancellationToken,
+        watch: Arc<dyn CallObserver>,
+    ) -> BoxFuture<'_, BackendResult> {
+        self.looking.call(call, cancel, watch)
+    }
+
+    fn set_mode(&self, mode: PermissionMode) -> BoxFuture<'_, Result<(), ToolBackendError>> {
+        self.looking.set_mode(mode)
+    }
+
+    fn folder(&self) -> Option<PathBuf> {
+        None
+    }
+
+    fn whereabouts(&self) -> String {
+        "a test".to_owned()
+    }
+}
+
+fn use_tool(server: &OpenClawServer, call: usize) {
+    let wanted = json!({"sessionId": "session_1", "toolCallId": call.to_string(),
+        "toolName": "look", "input": {}});
+    server.event("tools/use", wanted);
+}
+
+/// Hosts tools at such a gateway, which says more about it meanwhile.
+async fn hosted_meanwhile(
+    server: &OpenClawServer,
+    near: &SessionHandle,
+    heard: &mut SessionUpdates,
+    hands: &Arc<SlowToolBackend>,
+    meanwhile: impl FnOnce(&OpenClawServer),
+) {
+    let terms = json!({"sessionKey": KEY, "sessionId": "session_1", "dialect": "canonical"});
+    server.answer("tools/attach", Ok(terms));
+    let hosting = tokio::spawn({
+        let (near, hands) = (near.clone(), Arc::clone(hands));
+        async move { near.host_tools("here", hands, PermissionMode::Ask).await }
+    });
+    timeout(PATIENCE, hands.asked.notified()).await.unwrap();
+    meanwhile(server);
+    // What comes after that is heard after it.
+    tell_entry(server, 4);
+    assert!(is_entry(&news(heard).await, 4));
+    hands.go_on();
+    timeout(PATIENCE, hosting).await.unwrap().unwrap().unwrap();
+}
+
+fn displace(server: &OpenClawServer) {
+    let displaced = json!({"sessionKey": KEY, "sessionId": "session_1", "host": "laptop"});
+    server.event("tools/displaced", displaced);
+}
+
+#[tokio::test]
+async fn whoever_displaces_us_while_we_attach_is_noticed() {
+    let (server, _link, near, mut heard) = opened(3).await;
+    let refused = json!({"code": "INVALID_REQUEST", "message": "hosted elsewhere",
+        "details": {"code": "TOOLS_HOSTED", "host": "laptop"}});
+    server.answer("tools/offer", Ok(json!({"ok": true})));
+    server.answer("tools/offer", Err(&refused.to_string()));
+    let hands = SlowToolBackend::new();
+    hosted_meanwhile(&server, &near, &mut heard, &hands, displace).await;
+    assert_eq!(news(&mut heard).await, GatewayUpdate::Displaced { host: "laptop".to_owned() });
+    server.asked("tools/offer", 2).await;
+    // What is asked of them after all is not done here.
+    use_tool(&server, 1);
+    assert_eq!(server.asked("tools/result", 1).await["isError"], true);
+    assert!(hands.looking.calls.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn whoever_displaced_us_before_we_attached_is_old_news() {
+    let (server, _link, near, mut heard) = opened(3).await;
+    let hands = SlowToolBackend::new();
+    hosted_meanwhile(&server, &near, &mut heard, &hands, displace).await;
+    server.asked("tools/offer", 2).await;
+    use_tool(&server, 1);
+    assert_eq!(server.asked("tools/result", 1).await["isError"], false);
+    tell_entry(&server, 5);
+    assert!(is_entry(&news(&mut heard).await, 5), "nothing else was told");
+}
+
+#[tokio::test]
+async fn every_call_that_comes_early_is_made_or_refused() {
+    let (server, _link, near, mut heard) = opened(3).await;
+    let hands = SlowToolBackend::new();
+    let many = |server: &OpenClawServer| (0..100).for_each(|call| use_tool(server, call));
+    hosted_meanwhile(&server, &near, &mut heard, &hands, many).await;
+    server.asked("tools/result", 100).await;
+    assert_eq!(hands.looking.calls.lock().unwrap().len(), 64);
+}
+
+#[tokio::test]
+async fn early_calls_are_refused_where_the_tools_do_not_come() {
+    for is_left in [false, true] {
+        let (server, _link, near, mut heard) = opened(3).await;
+        let terms = json!({"sessionKey": KEY, "sessionId": "session_1", "dialect": "canonical"});
+        server.answer("tools/attach", Ok(terms));
+        let refused = json!({"code": "INVALID_REQUEST", "message": "no such tools"});
+        server.answer("tools/offer", Err(&refused.to_string()));
+        let hands = SlowToolBackend::new();
+        let hosting = tokio::spawn({
+            let (near, hands) = (near.clone(), Arc::clone(&hands));
+            async move { near.host_tools("here", hands, PermissionMode::Ask).await }
+        });
+        timeout(PATIENCE, hands.asked.notified()).await.unwrap();
+        (0..3).for_each(|call| use_tool(&server, call));
+        tell_entry(&server, 4);
+        assert!(is_entry(&news(&mut heard).await, 4));
+        if is_left {
+            timeout(PATIENCE, near.leave()).await.unwrap();
+        } else {
+            hands.go_on();
+            assert!(timeout(PATIENCE, hosting).await.unwrap().unwrap().is_err());
+        }
+        assert_eq!(server.asked("tools/result", 3).await["isError"], true);
+        assert!(hands.looking.calls.lock().unwrap().is_empty());
+    }
+}

@@ -1,0 +1,269 @@
+//! Sessions at a gateway of zero's own, in this process.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use zero_client::{
+    GatewayLink, GatewayLinkError, GatewayLocality, GatewayUpdate, ListRequest, OpenRequest,
+    SessionChange,
+};
+use zero_core::ToolKind;
+use zero_core::event::{Event, EventKind, RunOutcome, ToolCallStatus};
+use zero_gateway::Principal;
+use zero_session::PermissionMode;
+use zero_session::folder_access::FolderAccess;
+use zero_wire::method::TokenScope;
+
+use crate::test_gateway::{
+    RecordingToolBackend, TcpDialer, TestGateway, check_numbers, end, is_end, is_text, keyed, news,
+    open, said, sending, until,
+};
+
+#[tokio::test]
+async fn a_prompt_is_answered_and_can_be_read_again() {
+    let lab = TestGateway::start(&["Once upon a time"]).await;
+    let link = lab.link();
+    let cwd = Some("/tmp".to_owned());
+    let wanted = OpenRequest { cwd, mode: Some(PermissionMode::Plan), ..keyed("acp:1") };
+    let (near, mut heard) = link.open(wanted).await.unwrap();
+    let info = near.info();
+    assert_eq!(
+        (info.session_key.as_str(), info.cwd.as_deref()),
+        ("agent:main:acp:1", Some("/tmp"))
+    );
+    assert_eq!(info.mode.as_deref(), Some("plan"));
+    assert!(near.knows_cwd());
+    near.send(sending("run-1", "tell me")).await.unwrap();
+    let (entries, others) = until(&mut heard, is_end).await;
+    assert_eq!(
+        (said(&entries).as_str(), end(&entries)),
+        ("Once upon a time ", RunOutcome::Completed)
+    );
+    assert!(others.is_empty());
+    check_numbers(&entries);
+    let page = near.events(0).await.unwrap();
+    assert!(!page.has_more);
+    assert!(page.events.ends_with(&entries), "what was heard is what is read");
+    // The same prompt is the same run.
+    near.send(sending("run-1", "tell me")).await.unwrap();
+    near.abort("run-1").await.unwrap();
+    let choices = near.choices().await.unwrap();
+    assert_eq!((choices.default_agent.as_str(), choices.models.len()), ("main", 1));
+    link.close().await;
+    assert_eq!(heard.next().await, None);
+    let closed = near.send(sending("run-2", "x")).await.unwrap_err();
+    assert!(matches!(closed, GatewayLinkError::Unreachable { is_passing: false, .. }), "{closed}");
+}
+
+#[tokio::test]
+async fn what_is_changed_is_known_and_heard() {
+    let lab = TestGateway::start(&[]).await;
+    let link = lab.link();
+    let (near, mut heard) = open(&link, "acp:1").await;
+    let change = SessionChange {
+        mode: Some(PermissionMode::Plan),
+        thinking: Some("high".to_owned()),
+        agent: Some("direct".to_owned()),
+        title: Some("A title".to_owned()),
+        ..SessionChange::default()
+    };
+    let info = near.change(change).await.unwrap();
+    assert_eq!((info.agent.as_str(), info.thinking.as_deref()), ("direct", Some("high")));
+    assert_eq!((info.mode.as_deref(), info.title.as_deref()), (Some("plan"), Some("A title")));
+    assert_eq!(near.info(), info);
+    let mut fields = Vec::new();
+    while fields.len() < 4 {
+        if let GatewayUpdate::Entry(Event { what: EventKind::Changed { field, .. }, .. }) =
+            news(&mut heard).await
+        {
+            fields.push(field);
+        }
+    }
+    fields.sort();
+    assert_eq!(fields, ["agent", "mode", "thinking", "title"]);
+    let refused =
+        near.change(SessionChange { model: Some("none".into()), ..SessionChange::default() }).await;
+    assert!(matches!(refused, Err(GatewayLinkError::Refused { .. })), "{refused:?}");
+}
+
+#[tokio::test]
+async fn sessions_are_found_listed_and_removed() {
+    let lab = TestGateway::start(&[]).await;
+    let link = lab.link();
+    let missing = OpenRequest { require_existing: true, ..keyed("acp:1") };
+    let error = link.open(missing).await.err().unwrap();
+    assert_eq!(error, GatewayLinkError::NoSession { key: "acp:1".to_owned() });
+    for (key, cwd) in [("a", "/one"), ("b", "/two")] {
+        let opened =
+            link.open(OpenRequest { cwd: Some(cwd.to_owned()), ..keyed(key) }).await.unwrap();
+        opened.0.leave().await;
+    }
+    let listed = async |cwd: Option<&str>| {
+        let listing = ListRequest { cwd: cwd.map(str::to_owned), offset: 0, limit: 10 };
+        let sessions = link.list(listing).await.unwrap().sessions;
+        sessions.into_iter().map(|session| session.session_key).collect::<Vec<_>>()
+    };
+    assert_eq!(listed(Some("/one")).await, ["agent:main:a"]);
+    assert_eq!(listed(None).await.len(), 2);
+    link.delete("a").await.unwrap();
+    link.delete("a").await.unwrap();
+    assert_eq!(listed(None).await, ["agent:main:b"]);
+}
+
+#[tokio::test]
+async fn tools_are_hosted_here_in_a_mode_no_looser_than_our_own() {
+    let lab = TestGateway::start(&["Looking look:a", "Seen"]).await;
+    let link = lab.link();
+    let (near, mut heard) = open(&link, "acp:1").await;
+    near.change(SessionChange { mode: Some(PermissionMode::Auto), ..SessionChange::default() })
+        .await
+        .unwrap();
+    let hands = Arc::new(RecordingToolBackend::default());
+    assert!(near.host_tools("a test", hands.clone(), PermissionMode::Ask).await.unwrap());
+    near.send(sending("run-1", "look")).await.unwrap();
+    let (entries, _) = until(&mut heard, is_end).await;
+    assert_eq!(said(&entries), "Looking Seen ");
+    assert_eq!(hands.calls.lock().unwrap().len(), 1);
+    assert!(hands.modes.lock().unwrap().iter().all(|mode| *mode == PermissionMode::Ask));
+    // Once it is left, nobody does the work, and the run does not wait for it.
+    near.leave().await;
+    assert_eq!(heard.next().await, None);
+}
+
+#[tokio::test]
+async fn what_a_call_does_is_told_with_its_end_unless_that_takes_a_while() {
+    for (takes, told_with_end) in [(0, true), (500, false)] {
+        let lab = TestGateway::start(&["look:a", "Seen"]).await;
+        let (near, mut heard) = open(&lab.link(), "acp:1").await;
+        let hands = RecordingToolBackend {
+            takes: Duration::from_millis(takes),
+            ..RecordingToolBackend::default()
+        };
+        near.host_tools("a test", Arc::new(hands), PermissionMode::Ask).await.unwrap();
+        near.send(sending("run-1", "look")).await.unwrap();
+        let (entries, _) = until(&mut heard, is_end).await;
+        let told = entries.iter().find_map(|event| match &event.what {
+            EventKind::ToolUpdated { title, kind, locations, .. } => {
+                Some((title.as_deref(), *kind, locations.len()))
+            }
+            _ => None,
+        });
+        let early = usize::from(!told_with_end);
+        assert_eq!(told, Some((Some("Look at a"), Some(ToolKind::Search), early)), "{entries:?}");
+        let places = entries.iter().find_map(|event| match &event.what {
+            EventKind::ToolEnded { locations, .. } => Some(locations.len()),
+            _ => None,
+        });
+        assert_eq!(places, Some(usize::from(told_with_end)), "{entries:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_call_for_a_session_that_was_left_fails_at_once() {
+    let lab = TestGateway::start(&["@wait look:a", "Gone"]).await;
+    let link = lab.link();
+    let (near, _) = open(&link, "acp:1").await;
+    let hands = Arc::new(RecordingToolBackend::default());
+    near.host_tools("a test", hands.clone(), PermissionMode::Ask).await.unwrap();
+    near.send(sending("run-1", "look")).await.unwrap();
+    near.leave().await;
+    drop(near);
+    let (_watching, mut heard) = open(&link, "acp:1").await;
+    lab.go_on(1);
+    let (entries, _) = until(&mut heard, is_end).await;
+    let failed = entries.iter().any(|event| {
+        matches!(&event.what, EventKind::ToolEnded { status: ToolCallStatus::Failed, .. })
+    });
+    assert!(failed, "{entries:?}");
+    assert!(hands.calls.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn one_session_can_be_open_twice() {
+    let lab = TestGateway::start(&["Hello", "look:a", "Seen"]).await;
+    let link = lab.link();
+    let (one, mut heard_one) = open(&link, "acp:1").await;
+    let (two, mut heard_two) = open(&link, "acp:1").await;
+    let hands =
+        [Arc::new(RecordingToolBackend::default()), Arc::new(RecordingToolBackend::default())];
+    one.host_tools("one", hands[0].clone(), PermissionMode::Ask).await.unwrap();
+    two.host_tools("two", hands[1].clone(), PermissionMode::Ask).await.unwrap();
+    one.send(sending("run-1", "hi")).await.unwrap();
+    let (first, _) = until(&mut heard_one, is_end).await;
+    let (second, _) = until(&mut heard_two, is_end).await;
+    assert_eq!(first, second);
+    // Whoever stays has the tools.
+    two.leave().await;
+    one.send(sending("run-2", "look")).await.unwrap();
+    let (entries, _) = until(&mut heard_one, is_end).await;
+    assert_eq!(said(&entries), "Seen ");
+    let calls = |hands: &RecordingToolBackend| hands.calls.lock().unwrap().len();
+    assert_eq!((calls(&hands[0]), calls(&hands[1])), (1, 0));
+}
+
+#[tokio::test]
+async fn a_slow_listener_loses_nothing_and_holds_nobody_up() {
+    let words = vec!["word"; 5_000].join(" ");
+    let lab = TestGateway::start(&[&words, "quick"]).await;
+    let link = lab.link();
+    let (slow, mut slow_heard) = open(&link, "acp:slow").await;
+    slow.send(sending("run-1", "much")).await.unwrap();
+    // Nobody listens until all is said.
+    let run = zero_core::RunId::new("run-1").unwrap();
+    lab.sessions.wait(&run, crate::test_gateway::PATIENCE).await.unwrap().unwrap();
+    let (quick, mut quick_heard) = open(&link, "acp:quick").await;
+    quick.send(sending("run-2", "hi")).await.unwrap();
+    let (entries, _) = until(&mut quick_heard, is_end).await;
+    assert_eq!(said(&entries), "quick ");
+    let (entries, others) = until(&mut slow_heard, is_end).await;
+    assert!(others.is_empty());
+    check_numbers(&entries);
+    assert_eq!(said(&entries).split_whitespace().count(), 5_000);
+}
+
+#[tokio::test]
+async fn a_run_is_stopped() {
+    let lab = TestGateway::start(&["Working @wait on"]).await;
+    let (near, mut heard) = open(&lab.link(), "acp:1").await;
+    near.send(sending("run-1", "work")).await.unwrap();
+    until(&mut heard, is_text).await;
+    near.abort("run-1").await.unwrap();
+    let (entries, _) = until(&mut heard, is_end).await;
+    assert_eq!(end(&entries), RunOutcome::Aborted { by: "rpc".to_owned() });
+}
+
+/// Whoever may not use a folder at the gateway can have it beside their own tools.
+#[tokio::test]
+async fn a_folder_out_of_reach_is_that_of_the_tools_here() {
+    let lab = TestGateway::start(&[]).await;
+    let scopes = vec![TokenScope::Read, TokenScope::Write];
+    let reach = FolderAccess::In([lab.folder.path().to_owned()].into());
+    let link = lab.link_of(Principal { reach, ..Principal::new("guest", scopes) });
+    let outside = || OpenRequest { cwd: Some("/usr".to_owned()), ..keyed("acp:1") };
+    let (near, _heard) = link.open(outside()).await.unwrap();
+    assert_eq!(near.info().cwd, None, "not there, as long as nobody works here");
+    assert!(
+        near.host_tools("here", Arc::new(RecordingToolBackend::default()), PermissionMode::Ask)
+            .await
+            .unwrap()
+    );
+    assert_eq!(near.info().cwd.as_deref(), Some("/usr"));
+    // Once it is known to be here, it is asked for in one go.
+    near.leave().await;
+    let (near, _heard) = link.open(outside()).await.unwrap();
+    assert_eq!(near.info().cwd.as_deref(), Some("/usr"));
+    // Another refusal is one.
+    let mode = OpenRequest { mode: Some(PermissionMode::Auto), ..outside() };
+    let refused = link.open(OpenRequest { key: Some("acp:2".to_owned()), ..mode }).await.err();
+    assert!(matches!(refused, Some(GatewayLinkError::Refused { .. })), "{refused:?}");
+}
+
+#[tokio::test]
+async fn a_session_knows_whether_its_gateway_is_in_this_process() {
+    let lab = TestGateway::start(&[]).await;
+    let (near, _heard) = open(&lab.link(), "acp:1").await;
+    assert_eq!(near.place(), GatewayLocality::Here);
+    let address = lab.listen(([127, 0, 0, 1], 0).into()).await;
+    let (near, _heard) = open(&GatewayLink::new(TcpDialer::to(address)), "acp:1").await;
+    assert_eq!(near.place(), GatewayLocality::Elsewhere);
+}

@@ -1,0 +1,65 @@
+//! A wire that can be cut: passes bytes to a gateway on a port that stays the same.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+
+use tokio::io::copy_bidirectional;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
+
+pub(crate) struct TcpProxy {
+    pub(crate) address: SocketAddr,
+    to: SocketAddr,
+    accepting: Mutex<Option<JoinHandle<()>>>,
+    passing: Arc<Mutex<Vec<JoinHandle<()>>>>,
+}
+
+impl TcpProxy {
+    pub(crate) async fn to(to: SocketAddr) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let proxy = Self { address, to, accepting: Mutex::default(), passing: Arc::default() };
+        proxy.accept(listener);
+        proxy
+    }
+
+    fn accept(&self, listener: TcpListener) {
+        let (to, passing) = (self.to, Arc::clone(&self.passing));
+        let accepting = tokio::spawn(async move {
+            while let Ok((mut near, _)) = listener.accept().await {
+                let Ok(mut far) = TcpStream::connect(to).await else { continue };
+                let pass = tokio::spawn(async move {
+                    let _ = copy_bidirectional(&mut near, &mut far).await;
+                });
+                passing.lock().unwrap().push(pass);
+            }
+        });
+        *self.accepting.lock().unwrap() = Some(accepting);
+    }
+
+    /// Ends every connection; new ones can be made.
+    pub(crate) fn cut(&self) {
+        self.passing.lock().unwrap().drain(..).for_each(|pass| pass.abort());
+    }
+
+    /// Ends every connection, and lets nobody in.
+    pub(crate) async fn down(&self) {
+        let accepting = self.accepting.lock().unwrap().take();
+        if let Some(accepting) = accepting {
+            accepting.abort();
+            let _ = accepting.await;
+        }
+        self.cut();
+    }
+
+    /// Lets them in again, on the same port.
+    pub(crate) async fn up(&self) {
+        let listener = TcpListener::bind(self.address).await.unwrap();
+        self.accept(listener);
+    }
+
+    /// How many connections were made since the last cut.
+    pub(crate) fn connections(&self) -> usize {
+        self.passing.lock().unwrap().len()
+    }
+}

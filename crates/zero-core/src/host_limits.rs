@@ -1,0 +1,371 @@
+//! Every bound of a host, with its unit.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use crate::command_limits::{CommandLimit, CommandLimitChange, CommandLimits};
+use crate::{TimeoutClass, ToolName};
+
+/// A number of bytes that prints and parses with its unit. Units are decimal: 1 MB is 1,000,000.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ByteSize(u64);
+
+impl ByteSize {
+    /// A number of plain bytes.
+    pub const fn bytes(count: u64) -> Self {
+        Self(count)
+    }
+
+    /// Thousands of bytes.
+    pub const fn kilobytes(count: u64) -> Self {
+        Self(count * 1_000)
+    }
+
+    /// Millions of bytes.
+    pub const fn megabytes(count: u64) -> Self {
+        Self(count * 1_000_000)
+    }
+
+    /// The plain number.
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+
+    /// The plain number, for indexing; saturates where a pointer is narrower.
+    pub fn as_usize(self) -> usize {
+        usize::try_from(self.0).unwrap_or(usize::MAX)
+    }
+}
+
+impl fmt::Display for ByteSize {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (unit, name) in [(1_000_000_000, "GB"), (1_000_000, "MB"), (1_000, "KB")] {
+            if self.0 >= unit {
+                let tenths = self.0 / (unit / 10);
+                return match tenths % 10 {
+                    0 => write!(f, "{} {name}", tenths / 10),
+                    tenth => write!(f, "{}.{tenth} {name}", tenths / 10),
+                };
+            }
+        }
+        write!(f, "{} B", self.0)
+    }
+}
+
+/// A text that is no amount of anything.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` is not {wanted}")]
+pub struct InvalidAmountError {
+    text: String,
+    wanted: &'static str,
+}
+
+impl InvalidAmountError {
+    pub(crate) fn new(text: &str, wanted: &'static str) -> Self {
+        Self { text: text.to_owned(), wanted }
+    }
+}
+
+/// Splits `12 MB` into 12 and `mb`; the unit may be missing.
+fn number_and_unit(text: &str) -> Option<(u64, String)> {
+    let text = text.trim();
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let number = text[..digits].parse().ok()?;
+    Some((number, text[digits..].trim().to_ascii_lowercase()))
+}
+
+impl FromStr for ByteSize {
+    type Err = InvalidAmountError;
+
+    fn from_str(text: &str) -> Result<Self, InvalidAmountError> {
+        let invalid = || InvalidAmountError {
+            text: text.to_owned(),
+            wanted: "a size such as `500 KB` or `10 MB`",
+        };
+        let (number, unit) = number_and_unit(text).ok_or_else(invalid)?;
+        let factor = match unit.as_str() {
+            "" | "b" => 1,
+            "k" | "kb" => 1_000,
+            "m" | "mb" => 1_000_000,
+            "g" | "gb" => 1_000_000_000,
+            _ => return Err(invalid()),
+        };
+        number.checked_mul(factor).map(Self).ok_or_else(invalid)
+    }
+}
+
+/// Parses a duration such as `30 s`, `250ms` or `2 m`.
+pub fn parse_duration(text: &str) -> Result<Duration, InvalidAmountError> {
+    let invalid = || InvalidAmountError {
+        text: text.to_owned(),
+        wanted: "a time such as `250 ms`, `30 s` or `2 m`",
+    };
+    let (number, unit) = number_and_unit(text).ok_or_else(invalid)?;
+    let factor_ms: u64 = match unit.as_str() {
+        "ms" => 1,
+        "s" => 1_000,
+        "m" | "min" => 60_000,
+        "h" => 3_600_000,
+        "d" => 86_400_000,
+        _ => return Err(invalid()),
+    };
+    number.checked_mul(factor_ms).map(Duration::from_millis).ok_or_else(invalid)
+}
+
+/// The bounds of one host. [`HostLimits::default`] holds the documented values.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostLimits {
+    /// Deadline of a tool that works on one file or folder.
+    pub file_timeout: Duration,
+    /// Deadline of a search.
+    pub search_timeout: Duration,
+    /// Deadline of a command.
+    pub command_timeout: Duration,
+    /// Deadline of a call to an MCP server.
+    pub mcp_timeout: Duration,
+    /// How long a call that was told to stop may take to say what became of it.
+    pub stop_grace: Duration,
+    /// Most text a result may put before the model; the rest goes to a file.
+    pub model_output_bytes_max: ByteSize,
+    /// Most a result may hold in all.
+    pub result_bytes_max: ByteSize,
+    /// Largest file that is read whole or changed.
+    pub file_bytes_max: ByteSize,
+    /// Largest input of a call.
+    pub input_bytes_max: ByteSize,
+    /// Calls that may run at once in one session.
+    pub session_calls_max: usize,
+    /// Calls that may run at once in the whole host.
+    pub host_calls_max: usize,
+    /// Calls that may wait for a place.
+    pub queue_calls_max: usize,
+    /// Attempts at an idempotent call that fails for a passing reason, the first included.
+    pub attempts_max: u32,
+    /// Failures of a tool in a row that open its circuit.
+    pub breaker_failures_max: u32,
+    /// How long an open circuit stays open before one call may try again.
+    pub breaker_pause: Duration,
+    /// How much a command may use.
+    pub command: CommandLimits,
+    /// What differs of that for the commands of one tool.
+    pub tool_commands: BTreeMap<ToolName, CommandLimitChange>,
+}
+
+impl Default for HostLimits {
+    fn default() -> Self {
+        Self {
+            file_timeout: Duration::from_secs(30),
+            search_timeout: Duration::from_secs(60),
+            command_timeout: Duration::from_secs(120),
+            mcp_timeout: Duration::from_secs(120),
+            stop_grace: Duration::from_millis(500),
+            model_output_bytes_max: ByteSize::kilobytes(50),
+            result_bytes_max: ByteSize::megabytes(10),
+            file_bytes_max: ByteSize::megabytes(100),
+            input_bytes_max: ByteSize::megabytes(16),
+            session_calls_max: 8,
+            host_calls_max: 32,
+            queue_calls_max: 256,
+            attempts_max: 3,
+            breaker_failures_max: 5,
+            breaker_pause: Duration::from_secs(30),
+            command: CommandLimits::default(),
+            tool_commands: BTreeMap::new(),
+        }
+    }
+}
+
+/// Why a limit could not be set.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidLimitError {
+    /// No limit has that name.
+    #[error("there is no limit `{name}`; the limits are {}", HostLimits::NAMES.join(", "))]
+    UnknownName {
+        /// The name given.
+        name: String,
+    },
+    /// The value has the wrong form.
+    #[error("limit `{name}`: {source}")]
+    Value {
+        /// The limit.
+        name: String,
+        /// What is wrong with its value.
+        source: InvalidAmountError,
+    },
+    /// Too small for anything to run, or so large that it must be a slip.
+    #[error("limit `{name}`: `{value}` is not from {least} to {most}")]
+    Range {
+        /// The limit.
+        name: String,
+        /// The value given.
+        value: String,
+        /// The smallest.
+        least: String,
+        /// The largest.
+        most: String,
+    },
+    /// Nothing could run under the value.
+    #[error("limit `{name}` must be more than zero")]
+    Zero {
+        /// The limit.
+        name: String,
+    },
+}
+
+impl HostLimits {
+    /// Names that [`HostLimits::set`] knows.
+    pub const NAMES: &[&str] = &[
+        "file-timeout",
+        "search-timeout",
+        "model-output",
+        "result",
+        "file-size",
+        "session-calls",
+        "host-calls",
+        "queue-calls",
+        CommandLimit::Memory.name(),
+        CommandLimit::Cpu.name(),
+        CommandLimit::Processes.name(),
+        CommandLimit::OpenFiles.name(),
+        CommandLimit::File.name(),
+    ];
+
+    /// Tools that run commands: their names may stand before the name of a command's limit, as in
+    /// `BashTool.command-memory`.
+    pub const COMMAND_TOOLS: &[&str] = &["Bash"];
+
+    /// Sets one limit from its name and a value with its unit, as settings and flags give it.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<(), InvalidLimitError> {
+        if let Some(limit) = CommandLimit::named(name) {
+            return self.command.set(limit, value);
+        }
+        if let Some((tool, limit)) = tool_limit(name) {
+            // Nothing is left behind of a value that is none.
+            let mut change = self.tool_commands.get(&tool).cloned().unwrap_or_default();
+            change.set(limit, value)?;
+            self.tool_commands.insert(tool, change);
+            return Ok(());
+        }
+        let wrong = |source| InvalidLimitError::Value { name: name.to_owned(), source };
+        let time = || parse_duration(value).map_err(wrong);
+        let size = || value.parse::<ByteSize>().map_err(wrong);
+        let count = || {
+            value.trim().parse::<usize>().map_err(|_| {
+                wrong(InvalidAmountError { text: value.to_owned(), wanted: "a whole number" })
+            })
+        };
+        let zero = match name {
+            "file-timeout" => store(&mut self.file_timeout, time()?),
+            "search-timeout" => store(&mut self.search_timeout, time()?),
+            "model-output" => store(&mut self.model_output_bytes_max, size()?),
+            "result" => store(&mut self.result_bytes_max, size()?),
+            "file-size" => store(&mut self.file_bytes_max, size()?),
+            "session-calls" => store(&mut self.session_calls_max, count()?),
+            "host-calls" => store(&mut self.host_calls_max, count()?),
+            "queue-calls" => store(&mut self.queue_calls_max, count()?),
+            _ => return Err(InvalidLimitError::UnknownName { name: name.to_owned() }),
+        };
+        if zero { Err(InvalidLimitError::Zero { name: name.to_owned() }) } else { Ok(()) }
+    }
+
+    /// How much a command of a tool may use.
+    pub fn command_of(&self, tool: &ToolName) -> CommandLimits {
+        match self.tool_commands.get(tool) {
+            Some(change) => self.command.changed(change),
+            None => self.command,
+        }
+    }
+
+    /// The deadline of a class of tools.
+    pub fn timeout(&self, class: TimeoutClass) -> Duration {
+        match class {
+            TimeoutClass::File => self.file_timeout,
+            TimeoutClass::Search => self.search_timeout,
+            TimeoutClass::Command => self.command_timeout,
+            TimeoutClass::Mcp => self.mcp_timeout,
+        }
+    }
+}
+
+/// `BashTool.command-memory`: the tool, and the limit of its commands.
+fn tool_limit(name: &str) -> Option<(ToolName, CommandLimit)> {
+    let (tool, limit) = name.split_once('.')?;
+    let tool = HostLimits::COMMAND_TOOLS.iter().find(|known| **known == tool)?;
+    Some((ToolName::new(*tool).ok()?, CommandLimit::named(limit)?))
+}
+
+/// Keeps `value` unless it is zero, and says whether it was.
+fn store<T: PartialEq + ZeroValue>(slot: &mut T, value: T) -> bool {
+    let zero = value == T::ZERO;
+    if !zero {
+        *slot = value;
+    }
+    zero
+}
+
+trait ZeroValue {
+    const ZERO: Self;
+}
+
+impl ZeroValue for Duration {
+    const ZERO: Self = Duration::ZERO;
+}
+
+impl ZeroValue for ByteSize {
+    const ZERO: Self = ByteSize(0);
+}
+
+impl ZeroValue for usize {
+    const ZERO: Self = 0;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_print_and_parse_with_their_unit() {
+        for (text, bytes) in
+            [("10 MB", 10_000_000), ("50 KB", 50_000), ("1.5 MB", 1_500_000), ("7 B", 7)]
+        {
+            assert_eq!(ByteSize::bytes(bytes).to_string(), text);
+        }
+        assert_eq!("10mb".parse(), Ok(ByteSize::megabytes(10)));
+        assert_eq!("512".parse(), Ok(ByteSize::bytes(512)));
+        for bad in ["", "MB", "-1", "1 XB", "99999999999 GB", "1.5 MB"] {
+            assert!(bad.parse::<ByteSize>().is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_tool_can_have_limits_of_its_own() {
+        let mut limits = HostLimits::default();
+        limits.set("command-cpu", "100%").unwrap();
+        limits.set("Bash.command-memory", "1GB").unwrap();
+        assert!(matches!(
+            limits.set("Bash.command-cpu", "0%"),
+            Err(InvalidLimitError::Range { .. })
+        ));
+        let bash = limits.command_of(&ToolName::new("Bash").unwrap());
+        assert_eq!((bash.memory_max, bash.cpu_percent_max), (ByteSize::megabytes(1000), 100));
+        let other = limits.command_of(&ToolName::new("Read").unwrap());
+        assert_eq!(other.memory_max, ByteSize::megabytes(500));
+        for name in ["Read.command-memory", "Bash.file-timeout", "Bash.", ".command-memory"] {
+            let done = limits.set(name, "1GB");
+            assert!(matches!(done, Err(InvalidLimitError::UnknownName { .. })), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_limit_is_set_by_name_and_never_to_zero() {
+        let mut limits = HostLimits::default();
+        limits.set("file-timeout", "250 ms").expect("a known limit");
+        assert_eq!(limits.timeout(TimeoutClass::File), Duration::from_millis(250));
+        assert!(matches!(limits.set("file-timeout", "0s"), Err(InvalidLimitError::Zero { .. })));
+        assert!(matches!(limits.set("file-timeout", "soon"), Err(InvalidLimitError::Value { .. })));
+        assert!(matches!(limits.set("speed", "1"), Err(InvalidLimitError::UnknownName { .. })));
+        assert_eq!(limits.file_timeout, Duration::from_millis(250));
+    }
+}

@@ -1,0 +1,185 @@
+//! What a call gives back: for the model, for the person, for programs.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Serialize, Serializer};
+use serde_json::Value;
+
+use crate::event::PlanEntry;
+
+/// One piece of what the model gets. Dialects decide how each is written down.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ToolResultPart {
+    /// Plain text.
+    Text(String),
+    /// Lines of a file. Some dialects number them, some do not.
+    Lines {
+        /// Number of the first line, counted from 1.
+        first: u64,
+        /// The lines, joined by `\n`, without a trailing one.
+        text: String,
+        /// Set where lines follow that the caller did not choose to leave out.
+        rest: Option<RemainingLines>,
+        /// What else the model must know about this page.
+        note: Option<String>,
+    },
+    /// Search hits: `file`, line number, text of the line.
+    Matches {
+        /// The hits, in the order they are shown.
+        hits: Vec<SearchHit>,
+        /// Whether to show line numbers.
+        numbered: bool,
+        /// What was left out, if anything.
+        note: Option<String>,
+    },
+    /// A changed file.
+    Diff {
+        /// One line that says what was done.
+        summary: String,
+        /// The change.
+        diff: FileDiff,
+    },
+    /// A picture.
+    Image {
+        /// Media type.
+        mime: String,
+        /// The bytes, in base64.
+        data: String,
+    },
+    /// Sound.
+    Audio {
+        /// Media type.
+        mime: String,
+        /// The bytes, in base64.
+        data: String,
+    },
+    /// Any other document, such as a PDF.
+    Resource {
+        /// Where it is.
+        uri: String,
+        /// Media type.
+        mime: String,
+        /// The bytes, in base64.
+        data: String,
+    },
+}
+
+/// The lines that follow a page. How to ask for them is a dialect's to say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RemainingLines {
+    /// The first line that was not shown, counted from 1.
+    pub next: u64,
+    /// How many lines the whole file has.
+    pub total_lines: u64,
+}
+
+/// One line that a search shows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SearchHit {
+    /// The file, as a path the model can pass on.
+    pub file: String,
+    /// Number of the line, counted from 1.
+    pub line: u64,
+    /// The line without its ending.
+    pub text: String,
+    /// Whether the line matched or only surrounds a match.
+    pub is_match: bool,
+}
+
+/// A change to one file, complete enough for any face to draw it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FileDiff {
+    /// The file, as a path the model can pass on.
+    pub path: String,
+    /// Unified hunks with three lines of context, without file headers.
+    pub unified: String,
+    /// The text before; `None` for a new file, or, when `partial`, where it is too long.
+    pub old_text: Option<String>,
+    /// The text after; `None` for a removed file, or, when `partial`, where it is too long.
+    pub new_text: Option<String>,
+    /// True when the texts hold only the part that changed, or its beginning, because that is large.
+    pub partial: bool,
+}
+
+/// What the person sees.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum ResultDisplay {
+    /// Text with Markdown.
+    Markdown {
+        /// The text.
+        text: String,
+    },
+    /// A changed file.
+    Diff(FileDiff),
+    /// The steps of the work, as they are now.
+    Plan {
+        /// The steps, in their order.
+        entries: Vec<PlanEntry>,
+    },
+}
+
+impl ResultDisplay {
+    /// A text for the person.
+    pub fn markdown(text: impl Into<String>) -> Self {
+        Self::Markdown { text: text.into() }
+    }
+}
+
+/// The steps of a plan as a list in Markdown, for those who can show nothing else.
+pub fn checklist(entries: &[PlanEntry]) -> String {
+    let line = |entry: &PlanEntry| {
+        let PlanEntry { content, status, .. } = entry;
+        match status.as_str() {
+            "completed" => format!("- [x] {content}"),
+            "in_progress" => format!("- [ ] {content} (in progress)"),
+            _ => format!("- [ ] {content}"),
+        }
+    };
+    entries.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// A place in a file that the call touched.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FileLocation {
+    /// Absolute path.
+    #[serde(serialize_with = "lossy")]
+    pub path: PathBuf,
+    /// Line, counted from 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line: Option<u64>,
+}
+
+/// Writes a path as text. JSON has no bytes, and a name that is not UTF-8 must not cost the whole
+/// result: what is not text in it becomes `\u{FFFD}`.
+fn lossy<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&path.display())
+}
+
+/// What a call gives back.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ToolResult {
+    /// For the model.
+    pub content: Vec<ToolResultPart>,
+    /// For the person.
+    pub display: ResultDisplay,
+    /// For programs; fits the tool's output schema.
+    pub structured: Value,
+    /// Places touched.
+    pub locations: Vec<FileLocation>,
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+
+    use super::*;
+
+    #[test]
+    fn a_path_that_is_not_text_can_still_be_written_down() {
+        let path = PathBuf::from(OsStr::from_bytes(b"/w/x\xfe.txt"));
+        let location = serde_json::to_value(FileLocation { path, line: Some(1) }).unwrap();
+        assert_eq!(location, serde_json::json!({"path": "/w/x\u{FFFD}.txt", "line": 1}));
+    }
+}

@@ -1,0 +1,193 @@
+//! One client: a WebSocket, the handshake, and frames read without copying them.
+
+use std::borrow::Cow;
+use std::net::SocketAddr;
+
+use futures_util::{SinkExt, StreamExt};
+use serde::Deserialize;
+use serde_json::json;
+use tokio::net::TcpStream;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
+
+use crate::LoadResult;
+use crate::measured_gateway::TOKEN;
+
+/// Bytes that are read at a time. Tungstenite clears so many before each read, also before one that
+/// finds nothing: with the 128 KiB it comes with, that costs more than all else a client does here,
+/// on the processors that the gateway is measured on.
+const READ_BYTES: usize = 4 * 1024;
+
+/// In which words a client hears.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum EventFormat {
+    /// `chat` and `agent`.
+    Family,
+    /// The entries of the ledger.
+    Ledger,
+}
+
+/// A connection that was greeted.
+pub(crate) struct LoadClient {
+    socket: WebSocketStream<TcpStream>,
+    requests: u64,
+    /// Number of the last event.
+    seq: u64,
+}
+
+/// What was heard.
+pub(crate) enum ReceivedFrame {
+    /// An event; what was wanted was done with it.
+    Event,
+    /// The answer to a request that was granted.
+    Answer,
+    /// The connection ended.
+    End,
+}
+
+/// A frame, as far as it matters here.
+#[derive(Deserialize)]
+struct RawFrame<'a> {
+    #[serde(borrow)]
+    event: Option<Cow<'a, str>>,
+    ok: Option<bool>,
+    seq: Option<u64>,
+    #[serde(borrow)]
+    payload: Option<EventPayload<'a>>,
+    #[serde(borrow)]
+    error: Option<ErrorBody<'a>>,
+}
+
+#[derive(Deserialize)]
+struct ErrorBody<'a> {
+    #[serde(borrow)]
+    message: Cow<'a, str>,
+}
+
+/// What the payloads of all events have, as far as it matters here.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct EventPayload<'a> {
+    #[serde(borrow)]
+    pub(crate) session_key: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub(crate) run_id: Option<Cow<'a, str>>,
+    pub(crate) seq: Option<u64>,
+    #[serde(borrow)]
+    pub(crate) state: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub(crate) delta_text: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub(crate) stream: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub(crate) data: Option<AgentData<'a>>,
+    #[serde(borrow)]
+    pub(crate) event: Option<LedgerEntry<'a>>,
+}
+
+/// Of `agent`.
+#[derive(Deserialize)]
+pub(crate) struct AgentData<'a> {
+    #[serde(borrow)]
+    pub(crate) phase: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub(crate) delta: Option<Cow<'a, str>>,
+}
+
+/// An entry of the ledger.
+#[derive(Deserialize)]
+pub(crate) struct LedgerEntry<'a> {
+    pub(crate) seq: u64,
+    #[serde(borrow)]
+    pub(crate) run: Option<Cow<'a, str>>,
+    #[serde(borrow, rename = "type")]
+    pub(crate) kind: Cow<'a, str>,
+    #[serde(borrow)]
+    pub(crate) text: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub(crate) end: Option<RunEndInfo<'a>>,
+    #[serde(borrow)]
+    pub(crate) status: Option<Cow<'a, str>>,
+}
+
+/// How a run ended.
+#[derive(Deserialize)]
+pub(crate) struct RunEndInfo<'a> {
+    #[serde(borrow, rename = "how")]
+    pub(crate) kind: Cow<'a, str>,
+}
+
+impl LoadClient {
+    /// Connects and says who it is.
+    pub(crate) async fn connect(address: SocketAddr, words: EventFormat) -> LoadResult<Self> {
+        let stream = TcpStream::connect(address).await?;
+        stream.set_nodelay(true)?;
+        let url = format!("ws://{address}/");
+        let config = WebSocketConfig::default().read_buffer_size(READ_BYTES);
+        let (socket, _) =
+            tokio_tungstenite::client_async_with_config(url, stream, Some(config)).await?;
+        let mut client = Self { socket, requests: 0, seq: 0 };
+        let ReceivedFrame::Event = client.hear(|_| Ok(())).await? else {
+            return Err("there was no challenge".into());
+        };
+        // The challenge stands outside the count.
+        client.seq = 0;
+        let caps = match words {
+            EventFormat::Family => ["tool-events"],
+            EventFormat::Ledger => ["zero-events"],
+        };
+        let params = json!({
+            "minProtocol": 4, "maxProtocol": 4, "caps": caps, "role": "operator",
+            "scopes": ["operator.read", "operator.write"], "auth": {"token": TOKEN},
+            "client": {"id": "cli", "version": "1", "platform": "linux", "mode": "cli"},
+        });
+        client.ask("connect", params).await?;
+        match client.hear(|_| Ok(())).await? {
+            ReceivedFrame::Answer => Ok(client),
+            _ => Err("it was not greeted".into()),
+        }
+    }
+
+    /// Asks for something; the answer is heard like everything else.
+    pub(crate) async fn ask(&mut self, method: &str, params: serde_json::Value) -> LoadResult<()> {
+        self.requests += 1;
+        let id = self.requests.to_string();
+        let frame = json!({"type": "req", "id": id, "method": method, "params": params});
+        Ok(self.socket.send(Message::text(frame.to_string())).await?)
+    }
+
+    /// Hears the next frame, and gives the payload of an event to whoever wants it. An event that is
+    /// missing between two others is an error, and so is a request that was refused.
+    pub(crate) async fn hear(
+        &mut self,
+        mut want: impl FnMut(&EventPayload<'_>) -> LoadResult<()>,
+    ) -> LoadResult<ReceivedFrame> {
+        while let Some(message) = self.socket.next().await {
+            let text = match message? {
+                Message::Text(text) => text,
+                Message::Close(_) => return Ok(ReceivedFrame::End),
+                _ => continue,
+            };
+            let frame: RawFrame<'_> = serde_json::from_str(&text)?;
+            if frame.event.is_none() {
+                let refusal = frame.error.map(|error| error.message.into_owned());
+                return match frame.ok {
+                    Some(true) => Ok(ReceivedFrame::Answer),
+                    _ => Err(refusal.unwrap_or_else(|| "refused".to_owned()).into()),
+                };
+            }
+            if let Some(seq) = frame.seq {
+                if seq != self.seq + 1 {
+                    return Err(format!("event {seq} came after {}", self.seq).into());
+                }
+                self.seq = seq;
+            }
+            if let Some(payload) = &frame.payload {
+                want(payload)?;
+            }
+            return Ok(ReceivedFrame::Event);
+        }
+        Ok(ReceivedFrame::End)
+    }
+}

@@ -1,0 +1,135 @@
+//! The program that is measured: started, asked, ended.
+
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::LoadResult;
+
+/// What every client shows.
+pub(crate) const TOKEN: &str = "a-token-of-the-measurement";
+/// What the model reads.
+pub(crate) const NOTE: &str = "note.txt";
+
+/// A gateway at work. It ends when this is dropped.
+pub(crate) struct MeasuredGateway {
+    process: Child,
+    pub(crate) address: SocketAddr,
+    /// From the start of the program until it said that it is ready.
+    pub(crate) ready_after: Duration,
+}
+
+impl MeasuredGateway {
+    /// Starts it in a folder of its own, with a model at that address.
+    pub(crate) async fn start(zero: &Path, folder: &Path, model: SocketAddr) -> LoadResult<Self> {
+        let (home, work, token) = (folder.join("home"), folder.join("work"), folder.join("token"));
+        let settings = home.join(".config/zero");
+        std::fs::create_dir_all(&settings)?;
+        std::fs::create_dir_all(&work)?;
+        std::fs::write(work.join(NOTE), "one\ntwo\nthree\n")?;
+        std::fs::write(&token, TOKEN)?;
+        make_private(&token)?;
+        let url = format!("http://{model}/v1");
+        let scripted = json!({"api": "chat", "model": "scripted", "baseUrl": url});
+        let chosen = json!({"models": {"scripted": scripted}, "model": "scripted"});
+        std::fs::write(settings.join("settings.json"), chosen.to_string())?;
+        let mut command = Command::new(zero);
+        command
+            .args(["gateway", "--port", "0", "--json", "--grace", "1s", "--token-file"])
+            .arg(&token)
+            .arg("--cwd")
+            .arg(&work)
+            .env_clear()
+            .env("HOME", &home)
+            .env("PATH", "/usr/bin:/bin")
+            .current_dir(&work)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped());
+        let began = Instant::now();
+        let mut process = command.spawn()?;
+        let stdout = process.stdout.take().ok_or("it has no stdout")?;
+        let line = tokio::task::spawn_blocking(move || {
+            let mut line = String::new();
+            BufReader::new(stdout).read_line(&mut line).map(|_| line)
+        });
+        let line = line.await??;
+        let said: Value = serde_json::from_str(&line)?;
+        let url = said["url"].as_str().ok_or("it said no address")?;
+        let address = url.trim_start_matches("ws://").parse()?;
+        let mut gateway = Self { process, address, ready_after: Duration::ZERO };
+        gateway.ask_whether_ready().await?;
+        gateway.ready_after = began.elapsed();
+        Ok(gateway)
+    }
+
+    async fn ask_whether_ready(&self) -> LoadResult<()> {
+        let mut stream = TcpStream::connect(self.address).await?;
+        let asked =
+            format!("GET /readyz HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", self.address);
+        stream.write_all(asked.as_bytes()).await?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await?;
+        match answer.starts_with("HTTP/1.1 200 ") {
+            true => Ok(()),
+            false => Err(format!("it is not ready: {answer}").into()),
+        }
+    }
+
+    /// What it holds now, and the most it ever held, in bytes.
+    pub(crate) fn memory(&self) -> LoadResult<MemoryUse> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id()))?;
+        let field = |name: &str| -> LoadResult<u64> {
+            let line = status.lines().find_map(|line| line.strip_prefix(name));
+            let kibibytes = line.and_then(|line| line.split_whitespace().next());
+            Ok(kibibytes.ok_or("the kernel does not say it; Linux does")?.parse::<u64>()? * 1024)
+        };
+        Ok(MemoryUse { now: field("VmRSS:")?, peak: field("VmHWM:")? })
+    }
+
+    /// Processor time it has taken.
+    pub(crate) fn processor_time(&self) -> LoadResult<Duration> {
+        processor_time(&self.process.id().to_string())
+    }
+
+    /// Its process id.
+    pub(crate) fn pid(&self) -> u32 {
+        self.process.id()
+    }
+}
+
+impl Drop for MeasuredGateway {
+    fn drop(&mut self) {
+        // It may have ended by itself; nobody is left to be told.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// Bytes that a process holds.
+pub(crate) struct MemoryUse {
+    pub(crate) now: u64,
+    pub(crate) peak: u64,
+}
+
+/// Processor time a process has taken, by its id or `self`.
+pub(crate) fn processor_time(process: &str) -> LoadResult<Duration> {
+    /// Ticks in a second: what every Linux that people run says.
+    const TICK: Duration = Duration::from_millis(10);
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat"))?;
+    // The name stands in parentheses and may hold anything.
+    let fields: Vec<&str> =
+        stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+    let ticks = |place: usize| fields.get(place).and_then(|field| field.parse::<u32>().ok());
+    Ok(TICK * ticks(11).zip(ticks(12)).map(|(user, system)| user + system).ok_or("no times")?)
+}
+
+fn make_private(file: &Path) -> LoadResult<()> {
+    use std::os::unix::fs::PermissionsExt;
+    Ok(std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o600))?)
+}

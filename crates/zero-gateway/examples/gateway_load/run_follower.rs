@@ -1,0 +1,205 @@
+//! What one client heard of its run: everything, in order, and how late.
+
+use std::time::Instant;
+
+use crate::LoadResult;
+use crate::load_client::{EventFormat, EventPayload};
+use crate::paced_model::WORDS_EACH;
+
+/// Follows the events of one client.
+pub(crate) struct RunFollower {
+    client: usize,
+    words: EventFormat,
+    zero_hour: Instant,
+    session_key: String,
+    /// Number of the last entry of the ledger.
+    entry: u64,
+    run: RunProgress,
+    pub(crate) figures: ClientFigures,
+}
+
+/// How far a run is.
+#[derive(Default)]
+struct RunProgress {
+    id: String,
+    /// Number of its last event.
+    seq: u64,
+    /// The word that comes next, by each of the two events that tell of words.
+    next: [usize; 2],
+    calls_started: usize,
+    calls_ended: usize,
+    is_over: bool,
+}
+
+/// What was counted.
+#[derive(Default)]
+pub(crate) struct ClientFigures {
+    /// Events.
+    pub(crate) events: u64,
+    /// Words, each as often as an event brought it.
+    pub(crate) words: u64,
+    /// Of each such word, how late it was, in microseconds.
+    pub(crate) late_us: Vec<u32>,
+}
+
+/// What tells of words.
+#[derive(Clone, Copy)]
+enum TextEventKind {
+    Agent,
+    ChatOrLedger,
+}
+
+impl RunFollower {
+    pub(crate) fn new(client: usize, words: EventFormat, zero_hour: Instant) -> Self {
+        let session_key = format!("agent:main:load-{client}");
+        let (run, figures) = (RunProgress::default(), ClientFigures::default());
+        Self { client, words, zero_hour, session_key, entry: 0, run, figures }
+    }
+
+    /// The session of this client.
+    pub(crate) fn session_key(&self) -> &str {
+        &self.session_key
+    }
+
+    /// A run begins.
+    pub(crate) fn begin(&mut self, run: &str) {
+        self.run = RunProgress { id: run.to_owned(), ..RunProgress::default() };
+    }
+
+    /// Whether the run is over. An error when anything of it was not heard.
+    pub(crate) fn is_over(&self) -> LoadResult<bool> {
+        if !self.run.is_over {
+            return Ok(false);
+        }
+        let tellers: &[usize] = match self.words {
+            EventFormat::Family => &self.run.next,
+            EventFormat::Ledger => &self.run.next[1..],
+        };
+        let all = tellers.iter().all(|next| *next == 2 * WORDS_EACH);
+        if !all || (self.run.calls_started, self.run.calls_ended) != (1, 1) {
+            let run = &self.run;
+            return Err(format!(
+                "client {} lost something: words {:?}, calls {} and {}",
+                self.client, run.next, run.calls_started, run.calls_ended
+            )
+            .into());
+        }
+        Ok(true)
+    }
+
+    /// Takes an event.
+    pub(crate) fn take(&mut self, payload: &EventPayload<'_>) -> LoadResult<()> {
+        let Some(key) = &payload.session_key else { return Ok(()) };
+        if *key != self.session_key {
+            return Err(format!("client {} heard of `{key}`", self.client).into());
+        }
+        self.figures.events += 1;
+        match self.words {
+            EventFormat::Ledger => self.take_entry(payload),
+            EventFormat::Family => self.take_family(payload),
+        }
+    }
+
+    fn take_entry(&mut self, payload: &EventPayload<'_>) -> LoadResult<()> {
+        let entry = payload.event.as_ref().ok_or("an event without an entry")?;
+        if entry.seq != self.entry + 1 {
+            return Err(format!("entry {} came after {}", entry.seq, self.entry).into());
+        }
+        self.entry = entry.seq;
+        match entry.run.as_deref() {
+            // Of the session, such as its title.
+            None => return Ok(()),
+            Some(run) if run == self.run.id => {}
+            Some(other) => return Err(format!("entry {} is of `{other}`", entry.seq).into()),
+        }
+        match entry.kind.as_ref() {
+            "text" => {
+                self.words(entry.text.as_deref().unwrap_or_default(), TextEventKind::ChatOrLedger)
+            }
+            "tool_started" => self.call_started(),
+            "tool_ended" => match entry.status.as_deref() {
+                Some("completed") => self.call_ended(),
+                other => Err(format!("the call ended as {other:?}").into()),
+            },
+            "run_ended" => match entry.end.as_ref().map(|end| end.kind.as_ref()) {
+                Some("completed") => self.over(),
+                other => Err(format!("the run ended as {other:?}").into()),
+            },
+            _ => Ok(()),
+        }
+    }
+
+    fn take_family(&mut self, payload: &EventPayload<'_>) -> LoadResult<()> {
+        if payload.run_id.as_deref() != Some(&self.run.id) {
+            return Err(format!("an event is of {:?}", payload.run_id).into());
+        }
+        let seq = payload.seq.ok_or("an event of a run without a number")?;
+        if seq != self.run.seq + 1 {
+            return Err(format!("event {seq} of a run came after {}", self.run.seq).into());
+        }
+        self.run.seq = seq;
+        match payload.state.as_deref() {
+            Some("delta") => {
+                let new = payload.delta_text.as_deref().unwrap_or_default();
+                return self.words(new, TextEventKind::ChatOrLedger);
+            }
+            Some("final") => return self.over(),
+            Some(other) => return Err(format!("the run ended as `{other}`").into()),
+            None => {}
+        }
+        let data = payload.data.as_ref().ok_or("an event of a run says nothing")?;
+        let phase = data.phase.as_deref().unwrap_or_default();
+        match (payload.stream.as_deref().unwrap_or_default(), phase) {
+            ("assistant", _) => {
+                self.words(data.delta.as_deref().unwrap_or_default(), TextEventKind::Agent)
+            }
+            ("tool", "start") => self.call_started(),
+            ("tool", "result") => self.call_ended(),
+            _ => Ok(()),
+        }
+    }
+
+    fn words(&mut self, text: &str, by: TextEventKind) -> LoadResult<()> {
+        let now = u64::try_from(self.zero_hour.elapsed().as_micros())?;
+        let next = &mut self.run.next[by as usize];
+        for word in text.split_ascii_whitespace() {
+            let mut parts = word.split('.').map(str::parse::<u64>);
+            let (Some(Ok(client)), Some(Ok(number)), Some(Ok(said))) =
+                (parts.next(), parts.next(), parts.next())
+            else {
+                return Err(format!("`{word}` is no word").into());
+            };
+            if (client, number) != (self.client as u64, *next as u64) {
+                let client = self.client;
+                return Err(format!("client {client} heard {word} and not {next}").into());
+            }
+            *next += 1;
+            self.figures.words += 1;
+            self.figures.late_us.push(u32::try_from(now.saturating_sub(said))?);
+        }
+        Ok(())
+    }
+
+    fn call_started(&mut self) -> LoadResult<()> {
+        self.run.calls_started += 1;
+        self.between(self.run.calls_started)
+    }
+
+    fn call_ended(&mut self) -> LoadResult<()> {
+        self.run.calls_ended += 1;
+        self.between(self.run.calls_ended)
+    }
+
+    /// The one call comes when half of the words were said.
+    fn between(&self, count: usize) -> LoadResult<()> {
+        match count == 1 && self.run.next[1] == WORDS_EACH {
+            true => Ok(()),
+            false => Err(format!("a call came after word {}", self.run.next[1]).into()),
+        }
+    }
+
+    fn over(&mut self) -> LoadResult<()> {
+        self.run.is_over = true;
+        Ok(())
+    }
+}

@@ -1,0 +1,228 @@
+//! Many clients, and many runs at a time.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use crate::LoadResult;
+use crate::load_client::{EventFormat, LoadClient, ReceivedFrame};
+use crate::measured_gateway::{MeasuredGateway, processor_time};
+use crate::paced_model::{CLIENT, PacedModel};
+use crate::run_follower::{ClientFigures, RunFollower};
+
+/// Connections that are made at a time.
+const AT_A_TIME: usize = 64;
+/// Over which runs begin at first: later they begin whenever another ends.
+const RAMP: Duration = Duration::from_secs(2);
+/// A client that hears nothing for so long has lost something.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What is measured.
+#[derive(Clone, Copy)]
+pub(crate) struct LoadPlan {
+    pub(crate) clients: usize,
+    /// At a time.
+    pub(crate) runs: usize,
+    /// That the model says in all.
+    pub(crate) chunks_per_second: usize,
+    /// After which no more runs begin, unless some client had none yet.
+    pub(crate) seconds: usize,
+}
+
+/// What all clients share.
+struct LoadState {
+    plan: LoadPlan,
+    began: Instant,
+    /// Places for runs.
+    places: Semaphore,
+    /// Runs that were begun, and clients that still had none.
+    runs: AtomicUsize,
+    without: AtomicUsize,
+    /// Events and words that were heard so far.
+    events: AtomicU64,
+    words: AtomicU64,
+}
+
+pub(crate) async fn measure(zero: PathBuf, folder: PathBuf, plan: LoadPlan) -> LoadResult<Value> {
+    let zero_hour = Instant::now();
+    let pause = Duration::from_secs(1).mul_f64(plan.runs as f64 / plan.chunks_per_second as f64);
+    let model = PacedModel::start(zero_hour, pause).await?;
+    let gateway = MeasuredGateway::start(&zero, &folder, model.address).await?;
+    eprint_pid(&gateway);
+    let clients = connect(gateway.address, plan.clients).await?;
+    let connected = gateway.memory()?;
+    let shared = Arc::new(LoadState {
+        plan,
+        began: Instant::now(),
+        places: Semaphore::new(0),
+        runs: AtomicUsize::new(0),
+        without: AtomicUsize::new(plan.clients),
+        events: AtomicU64::new(0),
+        words: AtomicU64::new(0),
+    });
+    let mut following = JoinSet::new();
+    for (number, (client, words)) in clients.into_iter().enumerate() {
+        let follower = RunFollower::new(number, words, zero_hour);
+        following.spawn(work(client, follower, number, Arc::clone(&shared)));
+    }
+    for _ in 0..plan.runs {
+        shared.places.add_permits(1);
+        tokio::time::sleep(RAMP / u32::try_from(plan.runs)?).await;
+    }
+    // From here until no more runs begin, as many are at work as are wanted.
+    let (from, busy_from) = (shared.snapshot(), gateway.processor_time()?);
+    let own_from = processor_time("self")?;
+    while !shared.is_enough() {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let (until, busy_until) = (shared.snapshot(), gateway.processor_time()?);
+    let own_until = processor_time("self")?;
+    // Clients that wait for a place need none any more.
+    shared.places.add_permits(plan.clients);
+    let mut all = ClientFigures::default();
+    let mut failures = Vec::new();
+    while let Some(followed) = following.join_next().await {
+        match followed? {
+            Ok(figures) => all.add(figures),
+            Err(error) => failures.push(error.to_string()),
+        }
+    }
+    let memory = gateway.memory()?;
+    let seconds = (until.at - from.at).as_secs_f64();
+    let rate = |from: u64, until: u64| ((until - from) as f64 / seconds).round();
+    let share = |from: Duration, until: Duration| (until - from).as_secs_f64() / seconds;
+    all.late_us.sort_unstable();
+    Ok(json!({
+        "clients": plan.clients,
+        "runs_at_a_time": plan.runs,
+        "runs": shared.runs.load(Ordering::Relaxed),
+        "seconds": seconds,
+        "events": all.events,
+        "words": all.words,
+        "events_per_second": rate(from.events, until.events),
+        "words_per_second": rate(from.words, until.words),
+        "late_p50_us": all.late(50.0),
+        "late_p90_us": all.late(90.0),
+        "late_p99_us": all.late(99.0),
+        "late_max_us": all.late(100.0),
+        "connected_bytes": connected.now,
+        "held_bytes": memory.now,
+        "peak_bytes": memory.peak,
+        "gateway_processors": share(busy_from, busy_until),
+        "driver_processors": share(own_from, own_until),
+        "failed": failures.len(),
+        "failures": failures.iter().take(5).collect::<Vec<_>>(),
+    }))
+}
+
+/// For whoever wants to look at it with other tools.
+#[expect(clippy::print_stderr, reason = "a measurement, not part of the product")]
+fn eprint_pid(gateway: &MeasuredGateway) {
+    eprintln!("   the gateway is process {}", gateway.pid());
+}
+
+/// Connects all clients, in both words by turns.
+async fn connect(address: SocketAddr, count: usize) -> LoadResult<Vec<(LoadClient, EventFormat)>> {
+    let places = Arc::new(Semaphore::new(AT_A_TIME));
+    let mut connecting: JoinSet<LoadResult<(LoadClient, EventFormat)>> = JoinSet::new();
+    for number in 0..count {
+        let places = Arc::clone(&places);
+        connecting.spawn(async move {
+            let _place = places.acquire_owned().await?;
+            let words = if number % 2 == 0 { EventFormat::Ledger } else { EventFormat::Family };
+            Ok((LoadClient::connect(address, words).await?, words))
+        });
+    }
+    let mut clients = Vec::with_capacity(count);
+    while let Some(client) = connecting.join_next().await {
+        clients.push(client??);
+    }
+    Ok(clients)
+}
+
+/// Has runs, one after the other, as long as more are wanted.
+async fn work(
+    mut client: LoadClient,
+    mut follower: RunFollower,
+    number: usize,
+    shared: Arc<LoadState>,
+) -> LoadResult<ClientFigures> {
+    let mut round = 0;
+    loop {
+        let place = shared.places.acquire().await?;
+        if round > 0 && shared.is_enough() {
+            return Ok(follower.figures);
+        }
+        if round == 0 {
+            shared.without.fetch_sub(1, Ordering::Relaxed);
+        }
+        shared.runs.fetch_add(1, Ordering::Relaxed);
+        let run = format!("load-{number}-{round}");
+        follower.begin(&run);
+        let prompt = format!("Read the note, {CLIENT}{number}");
+        let params = json!({"sessionKey": follower.session_key(), "message": prompt,
+            "idempotencyKey": run, "timeoutMs": 60_000});
+        client.ask("chat.send", params).await?;
+        while !follower.is_over()? {
+            let (events, words) = (follower.figures.events, follower.figures.words);
+            match timeout(PATIENCE, client.hear(|payload| follower.take(payload))).await {
+                Err(_) => return Err(format!("client {number} waits in vain").into()),
+                Ok(heard) => {
+                    if let ReceivedFrame::End = heard? {
+                        return Err(format!("client {number} was cut off").into());
+                    }
+                }
+            }
+            shared.events.fetch_add(follower.figures.events - events, Ordering::Relaxed);
+            shared.words.fetch_add(follower.figures.words - words, Ordering::Relaxed);
+        }
+        drop(place);
+        round += 1;
+        // Those behind come first.
+        tokio::task::yield_now().await;
+    }
+}
+
+/// How much was heard by then.
+struct LoadSnapshot {
+    at: Instant,
+    events: u64,
+    words: u64,
+}
+
+impl LoadState {
+    fn snapshot(&self) -> LoadSnapshot {
+        LoadSnapshot {
+            at: Instant::now(),
+            events: self.events.load(Ordering::Relaxed),
+            words: self.words.load(Ordering::Relaxed),
+        }
+    }
+
+    fn is_enough(&self) -> bool {
+        self.began.elapsed().as_secs() >= self.plan.seconds as u64
+            && self.without.load(Ordering::Relaxed) == 0
+    }
+}
+
+impl ClientFigures {
+    fn add(&mut self, other: Self) {
+        self.events += other.events;
+        self.words += other.words;
+        self.late_us.extend(other.late_us);
+    }
+
+    /// Sorted before.
+    fn late(&self, percent: f64) -> u32 {
+        let last = self.late_us.len().saturating_sub(1);
+        let place = (last as f64 * percent / 100.0).round() as usize;
+        self.late_us.get(place).copied().unwrap_or_default()
+    }
+}

@@ -1,0 +1,345 @@
+//! Limits how often somebody may guess.
+//!
+//! Failed tries are counted by address and for all addresses together, on this machine as anywhere:
+//! a page in a browser is on this machine too. Whatever else a try brings along, it counts. Who
+//! failed too often is not heard for a while, not even with the right token, or guessing would go on
+//! and only its failures be hidden. On this machine that while is short, so that a typo in one
+//! program is no end for the others.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::address_group::AddressGroup;
+use crate::auth::{AuthError, Principal};
+
+/// Addresses that are remembered; more are refused until some are forgotten.
+const ADDRESSES_MAX: usize = 4096;
+/// How long an address from which somebody got in is heard while all others together fail too often.
+const TRUST: Duration = Duration::from_secs(60 * 60);
+
+/// How often somebody may guess.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AuthAttemptLimits {
+    /// Failed tries of one address, within `window`.
+    pub per_address_max: u32,
+    /// Failed tries of all addresses of other machines, within `window`.
+    pub total_max: u32,
+    /// How long a failed try counts.
+    pub window: Duration,
+    /// How long an address is not heard afterwards.
+    pub lock: Duration,
+    /// The same for this machine, and for all others after too many tries from anywhere.
+    pub short_lock: Duration,
+    /// How long the answer to a first failed try takes; each further one takes twice as long.
+    pub delay_first: Duration,
+    /// But no longer than this.
+    pub delay_max: Duration,
+}
+
+impl Default for AuthAttemptLimits {
+    fn default() -> Self {
+        Self {
+            per_address_max: 10,
+            total_max: 200,
+            window: Duration::from_secs(60),
+            lock: Duration::from_secs(5 * 60),
+            short_lock: Duration::from_secs(30),
+            delay_first: Duration::from_millis(250),
+            delay_max: Duration::from_secs(5),
+        }
+    }
+}
+
+/// Why a try led nowhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AuthDenial {
+    /// It was wrong; the answer has to wait this long.
+    Wrong(AuthError, Duration),
+    /// It was not looked at.
+    Locked {
+        /// When the next one will be.
+        retry_after: Duration,
+    },
+}
+
+/// Counts failed tries.
+pub(crate) struct AuthLimiter {
+    limits: AuthAttemptLimits,
+    state: Mutex<AttemptState>,
+}
+
+#[derive(Default)]
+struct AttemptState {
+    failed: HashMap<AddressGroup, AttemptTally>,
+    all: Option<AttemptTally>,
+    let_in: HashMap<AddressGroup, Instant>,
+}
+
+#[derive(Clone, Copy)]
+struct AttemptTally {
+    since: Instant,
+    failures: u32,
+    locked_until: Option<Instant>,
+}
+
+impl AuthLimiter {
+    pub(crate) fn new(limits: AuthAttemptLimits) -> Self {
+        Self { limits, state: Mutex::default() }
+    }
+
+    /// Lets somebody try. The try and its count are one step, so that many at once are not one.
+    pub(crate) fn attempt(
+        &self,
+        from: IpAddr,
+        now: Instant,
+        check: impl FnOnce() -> Result<Principal, AuthError>,
+    ) -> Result<Principal, AuthDenial> {
+        let group = AddressGroup::from(from);
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(retry_after) = self.locked_for(&mut state, group, now) {
+            return Err(AuthDenial::Locked { retry_after });
+        }
+        match check() {
+            Ok(principal) => {
+                // Forgets the failures of nobody: who has one token may be guessing another.
+                remember(&mut state.let_in, group, now, |since| now.duration_since(*since) < TRUST);
+                Ok(principal)
+            }
+            Err(problem) if problem.is_guess() => {
+                Err(AuthDenial::Wrong(problem, self.count(&mut state, group, now)))
+            }
+            Err(problem) => Err(AuthDenial::Wrong(problem, Duration::ZERO)),
+        }
+    }
+
+    fn locked_for(
+        &self,
+        state: &mut AttemptState,
+        group: AddressGroup,
+        now: Instant,
+    ) -> Option<Duration> {
+        let lasting = |tally: &AttemptTally| {
+            tally.locked_until.filter(|until| *until > now).map(|until| until.duration_since(now))
+        };
+        if let Some(left) = state.failed.get(&group).and_then(lasting) {
+            return Some(left);
+        }
+        if group == AddressGroup::ThisMachine || is_trusted(state, group, now) {
+            return None;
+        }
+        if let Some(left) = state.all.as_ref().and_then(lasting) {
+            return Some(left);
+        }
+        if state.failed.len() >= ADDRESSES_MAX && !state.failed.contains_key(&group) {
+            state.failed.retain(|_, tally| self.counts(tally, now));
+        }
+        // A try that could not be counted is not allowed.
+        let full = state.failed.len() >= ADDRESSES_MAX && !state.failed.contains_key(&group);
+        full.then_some(self.limits.short_lock)
+    }
+
+    /// Whether a tally still matters.
+    fn counts(&self, tally: &AttemptTally, now: Instant) -> bool {
+        match tally.locked_until {
+            Some(until) => until > now,
+            None => now.duration_since(tally.since) < self.limits.window,
+        }
+    }
+
+    /// Counts a failure and says how long its answer has to wait.
+    fn count(&self, state: &mut AttemptState, group: AddressGroup, now: Instant) -> Duration {
+        let limits = &self.limits;
+        let here = group == AddressGroup::ThisMachine;
+        let fresh = AttemptTally { since: now, failures: 0, locked_until: None };
+        let add = |tally: &mut AttemptTally, max: u32, lock: Duration| {
+            if !self.counts(tally, now) {
+                *tally = fresh;
+            }
+            tally.failures = tally.failures.saturating_add(1);
+            if tally.failures >= max {
+                tally.locked_until = Some(now + lock);
+            }
+            tally.failures
+        };
+        if !here {
+            add(state.all.get_or_insert(fresh), limits.total_max, limits.short_lock);
+        }
+        let lock = if here { limits.short_lock } else { limits.lock };
+        let tally = state.failed.entry(group).or_insert(fresh);
+        let failures = add(tally, limits.per_address_max, lock);
+        let doubled = 1_u32.checked_shl(failures.saturating_sub(1)).unwrap_or(u32::MAX);
+        limits.delay_first.saturating_mul(doubled).min(limits.delay_max)
+    }
+}
+
+fn is_trusted(state: &AttemptState, group: AddressGroup, now: Instant) -> bool {
+    state.let_in.get(&group).is_some_and(|since| now.duration_since(*since) < TRUST)
+}
+
+/// Remembers, unless there is no room even after forgetting what no longer matters.
+fn remember<T>(
+    known: &mut HashMap<AddressGroup, T>,
+    group: AddressGroup,
+    value: T,
+    matters: impl Fn(&T) -> bool,
+) {
+    if known.len() >= ADDRESSES_MAX && !known.contains_key(&group) {
+        known.retain(|_, value| matters(value));
+    }
+    if known.len() < ADDRESSES_MAX || known.contains_key(&group) {
+        known.insert(group, value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+
+    const HERE: &str = "127.0.0.1";
+    const THERE: &str = "192.0.2.7";
+
+    struct LimiterFixture {
+        limiter: AuthLimiter,
+        start: Instant,
+    }
+
+    impl LimiterFixture {
+        fn new(limits: AuthAttemptLimits) -> Self {
+            Self { limiter: AuthLimiter::new(limits), start: Instant::now() }
+        }
+
+        /// What a try at `second` gives, in words.
+        fn attempt(&self, second: u64, from: &str, result: Result<(), AuthError>) -> String {
+            let now = self.start + Duration::from_secs(second);
+            let principal = Principal::new("x", Vec::new());
+            let from = from.parse().unwrap();
+            match self.limiter.attempt(from, now, || result.map(|()| principal)) {
+                Ok(_) => "in".to_owned(),
+                Err(AuthDenial::Wrong(_, delay)) => format!("wrong, {} ms", delay.as_millis()),
+                Err(AuthDenial::Locked { retry_after }) => {
+                    format!("locked {} s", retry_after.as_secs())
+                }
+            }
+        }
+
+        #[track_caller]
+        fn check(&self, second: u64, from: &str, result: Result<(), AuthError>, expected: &str) {
+            assert_eq!(self.attempt(second, from, result), expected, "{from} at {second} s");
+        }
+    }
+
+    const WRONG: Result<(), AuthError> = Err(AuthError::TokenMismatch);
+
+    #[test]
+    fn answers_get_slower_and_then_stop() {
+        let table = LimiterFixture::new(AuthAttemptLimits::default());
+        for delay in [250, 500, 1000, 2000, 4000, 5000, 5000, 5000, 5000, 5000] {
+            table.check(1, THERE, WRONG, &format!("wrong, {delay} ms"));
+        }
+        table.check(2, THERE, WRONG, "locked 299 s");
+        table.check(2, THERE, Ok(()), "locked 299 s");
+        table.check(2, "192.0.2.8", Ok(()), "in");
+        table.check(300, THERE, Ok(()), "locked 1 s");
+        table.check(301, THERE, Ok(()), "in");
+        table.check(301, THERE, WRONG, "wrong, 250 ms");
+    }
+
+    #[test]
+    fn this_machine_is_limited_too_but_not_for_long() {
+        let table = LimiterFixture::new(AuthAttemptLimits::default());
+        for at in 0..10_u8 {
+            let from = format!("127.0.0.{}", at + 1);
+            assert!(table.attempt(0, &from, WRONG).starts_with("wrong"), "{from}");
+        }
+        table.check(1, HERE, Ok(()), "locked 29 s");
+        table.check(1, "::1", Ok(()), "locked 29 s");
+        table.check(30, HERE, Ok(()), "in");
+    }
+
+    #[test]
+    fn whatever_a_guess_brings_along_it_counts() {
+        let guesses = [
+            AuthError::DeviceTokenMismatch,
+            AuthError::BootstrapTokenInvalid,
+            AuthError::PasswordMismatch,
+            AuthError::TokenMismatch,
+        ];
+        for guess in guesses {
+            let table = LimiterFixture::new(AuthAttemptLimits::default());
+            for _ in 0..10 {
+                assert!(table.attempt(0, HERE, Err(guess)).starts_with("wrong"));
+            }
+            table.check(0, HERE, Ok(()), "locked 30 s");
+        }
+    }
+
+    #[test]
+    fn showing_nothing_is_no_guess() {
+        let table = LimiterFixture::new(AuthAttemptLimits::default());
+        for _ in 0..50 {
+            table.check(0, HERE, Err(AuthError::TokenMissing), "wrong, 0 ms");
+        }
+        table.check(0, HERE, Ok(()), "in");
+    }
+
+    #[test]
+    fn getting_in_does_not_forgive_guesses() {
+        let table = LimiterFixture::new(AuthAttemptLimits::default());
+        for _ in 0..9 {
+            table.attempt(0, THERE, WRONG);
+            table.check(0, THERE, Ok(()), "in");
+        }
+        table.check(0, THERE, WRONG, "wrong, 5000 ms");
+        table.check(0, THERE, Ok(()), "locked 300 s");
+    }
+
+    #[test]
+    fn old_failures_no_longer_count() {
+        let table = LimiterFixture::new(AuthAttemptLimits::default());
+        for second in [0, 10, 20, 30, 40, 50, 55, 56, 57] {
+            table.attempt(second, THERE, WRONG);
+        }
+        table.check(61, THERE, WRONG, "wrong, 250 ms");
+    }
+
+    #[test]
+    fn many_addresses_together_are_limited_and_known_ones_go_on() {
+        let table = LimiterFixture::new(AuthAttemptLimits {
+            total_max: 20,
+            ..AuthAttemptLimits::default()
+        });
+        table.check(0, "198.51.100.1", Ok(()), "in");
+        for at in 0..20_u8 {
+            table.attempt(1, &Ipv4Addr::new(203, 0, 113, at).to_string(), WRONG);
+        }
+        table.check(1, THERE, Ok(()), "locked 30 s");
+        table.check(1, "198.51.100.1", Ok(()), "in");
+        table.check(1, HERE, Ok(()), "in");
+        table.check(31, THERE, Ok(()), "in");
+    }
+
+    #[test]
+    fn memory_is_bounded_and_full_means_no() {
+        let table = LimiterFixture::new(AuthAttemptLimits {
+            total_max: u32::MAX,
+            ..AuthAttemptLimits::default()
+        });
+        let address =
+            |at: usize| Ipv4Addr::from(0x0a00_0000 + u32::try_from(at).unwrap()).to_string();
+        for at in 0..ADDRESSES_MAX {
+            table.check(0, &address(at), WRONG, "wrong, 250 ms");
+        }
+        table.check(0, &address(ADDRESSES_MAX), Ok(()), "locked 30 s");
+        table.check(0, &address(0), WRONG, "wrong, 500 ms");
+        table.check(0, HERE, Ok(()), "in");
+        table.check(60, &address(ADDRESSES_MAX), WRONG, "wrong, 250 ms");
+        let state = table.limiter.state.lock().unwrap();
+        assert!(state.failed.len() <= ADDRESSES_MAX + 1, "{}", state.failed.len());
+    }
+}

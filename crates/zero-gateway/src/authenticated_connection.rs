@@ -1,0 +1,393 @@
+//! A connection once it was greeted: who it is, what it watches, what it does for others.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use zero_core::SessionId;
+use zero_session::folder_access::FolderAccess;
+use zero_session::key::SessionKey;
+use zero_session::sessions::{AttachmentGuard, OpenSessionOptions, SessionError, SessionManager};
+use zero_session::store::SessionRecord;
+use zero_session::tool_backend::ToolList;
+use zero_wire::ErrorPayload;
+use zero_wire::handshake::ClientInfo;
+use zero_wire::method::TokenScope;
+use zero_wire::zero_sessions::CAP_EVENTS;
+
+use crate::auth::Principal;
+use crate::gateway::GatewayInner;
+use crate::methods::{not_now, refusal};
+use crate::openclaw_relay::RelayInterest;
+use crate::read_limiter::{ReadLimitError, ReadLimiter, ReadPermit};
+use crate::remote_tool_backend::RemoteToolBackend;
+use crate::send_queue::SendQueue;
+use crate::session_watcher::{WatchAudience, WatchHandle, closing};
+
+/// What a client says to hear what tools do.
+const CAP_TOOLS: &str = "tool-events";
+/// What a client says to be asked whether calls may run.
+const CAP_APPROVALS: &str = "exec-approvals";
+
+/// Sessions that a connection hosts before those are forgotten that others took over.
+const TAKEN_OVER_MAX: usize = 256;
+/// How many sessions of a client are looked at for the same tools.
+const COMPARED_MAX: usize = 4;
+
+/// What was agreed when the connection began.
+pub(crate) struct HandshakeOutcome {
+    /// Whose token it was.
+    pub(crate) principal: Principal,
+    /// What it may do: what the client asked for, of what the token has.
+    pub(crate) scopes: Vec<TokenScope>,
+    /// The protocol that is spoken.
+    pub(crate) protocol: u32,
+    /// What the client can do.
+    pub(crate) caps: Vec<String>,
+    /// Which program it is.
+    pub(crate) client: ClientInfo,
+    /// Names the connection.
+    pub(crate) conn_id: String,
+}
+
+/// A connection that was greeted.
+pub(crate) struct AuthenticatedConnection {
+    gateway: Arc<GatewayInner>,
+    greeting: HandshakeOutcome,
+    outbox: SendQueue,
+    watch: OnceLock<WatchHandle>,
+    hosted: Mutex<HashMap<SessionId, HostedSession>>,
+    /// Its queue of reads.
+    reads: Arc<Semaphore>,
+    gone: CancellationToken,
+}
+
+/// A session whose tools this connection hosts.
+struct HostedSession {
+    hands: Arc<RemoteToolBackend>,
+    _lease: AttachmentGuard,
+}
+
+impl AuthenticatedConnection {
+    /// A connection that was greeted.
+    pub(crate) fn new(
+        gateway: Arc<GatewayInner>,
+        greeting: HandshakeOutcome,
+        outbox: SendQueue,
+    ) -> Arc<Self> {
+        let client = &greeting.client;
+        tracing::debug!(conn = %greeting.conn_id, client = ?client.id, version = %client.version, "greeted");
+        let (watch, hosted) = (OnceLock::new(), Mutex::default());
+        let gone = CancellationToken::new();
+        let reads = ReadLimiter::of_connection();
+        Arc::new(Self { gateway, greeting, outbox, watch, hosted, reads, gone })
+    }
+
+    /// Waits for a turn to read much. A client that left meanwhile has none: nobody would read it.
+    pub(crate) async fn turn(&self) -> Result<ReadPermit, ErrorPayload> {
+        let turn = self.gateway.reads.turn(self.name(), &self.reads);
+        let turn = self.gone.run_until_cancelled(turn).await.ok_or_else(closing)?;
+        turn.map_err(|why| match why {
+            ReadLimitError::TooMany { max } => not_now(format!(
+                "{max} requests with this token that read sessions are not answered yet; wait for \
+                 some"
+            )),
+            ReadLimitError::TooLong => not_now(
+                "too many read sessions at the moment; try again, or ask for less at a time"
+                    .to_owned(),
+            ),
+        })
+    }
+
+    /// Names the connection.
+    pub(crate) fn conn_id(&self) -> &str {
+        &self.greeting.conn_id
+    }
+
+    /// The connection ended: what it hosted is away, what it watched is not heard any more.
+    pub(crate) async fn gone(self: &Arc<Self>) {
+        self.gone.cancel();
+        self.hosted.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    /// What all connections share.
+    pub(crate) fn gateway(&self) -> &GatewayInner {
+        &self.gateway
+    }
+
+    /// The sessions.
+    pub(crate) fn sessions(&self) -> &SessionManager {
+        &self.gateway.sessions
+    }
+
+    /// Who it is.
+    pub(crate) fn name(&self) -> &str {
+        &self.greeting.principal.name
+    }
+
+    /// Whose sessions are its own.
+    pub(crate) fn owner(&self) -> &str {
+        let Principal { name, owner, .. } = &self.greeting.principal;
+        owner.as_deref().unwrap_or(name)
+    }
+
+    /// Whether it may do what needs this scope.
+    pub(crate) fn may(&self, needed: TokenScope) -> bool {
+        self.greeting.scopes.iter().any(|scope| scope.covers(needed))
+    }
+
+    /// Where on this machine it may let sessions work.
+    pub(crate) fn reach(&self) -> FolderAccess {
+        self.greeting.principal.reach.clone()
+    }
+
+    /// Whose sessions it sees: everybody's when `None`.
+    pub(crate) fn sees_only(&self) -> Option<&str> {
+        if self.may(TokenScope::Admin) { None } else { Some(self.owner()) }
+    }
+
+    /// Whether it may know of a session.
+    pub(crate) fn sees(&self, session: &SessionRecord) -> bool {
+        self.sees_only().is_none_or(|name| name == session.owner)
+    }
+
+    /// The key that is meant. An agent that is named beside it has to be the agent in it.
+    pub(crate) fn key(
+        &self,
+        written: &str,
+        agent: Option<&str>,
+    ) -> Result<SessionKey, ErrorPayload> {
+        key_of(self.sessions(), written, agent)
+    }
+
+    /// The session of a key, if it is there and may be seen.
+    pub(crate) async fn find(
+        &self,
+        key: &SessionKey,
+    ) -> Result<Option<SessionRecord>, ErrorPayload> {
+        let found = self.sessions().get(key).await.map_err(refusal)?;
+        Ok(found.filter(|session| self.sees(session)))
+    }
+
+    /// The session of an id, if it is there and may be seen.
+    pub(crate) async fn find_by_id(
+        &self,
+        id: &SessionId,
+    ) -> Result<Option<SessionRecord>, ErrorPayload> {
+        let found = self.sessions().store().session_by_id(id).await;
+        let found = found.map_err(|error| refusal(error.into()))?;
+        Ok(found.filter(|session| self.sees(session)))
+    }
+
+    /// The session of a key. That of somebody else is not there.
+    pub(crate) async fn session(&self, key: &SessionKey) -> Result<SessionRecord, ErrorPayload> {
+        self.find(key).await?.ok_or_else(|| not_found(key))
+    }
+
+    /// The session of a key; it is made if it is not there.
+    pub(crate) async fn session_or_new(
+        &self,
+        key: &SessionKey,
+    ) -> Result<SessionRecord, ErrorPayload> {
+        self.session_or_new_in(key, None).await
+    }
+
+    /// The same; a new one works in that folder.
+    pub(crate) async fn session_or_new_in(
+        &self,
+        key: &SessionKey,
+        cwd: Option<PathBuf>,
+    ) -> Result<SessionRecord, ErrorPayload> {
+        let wanted = OpenSessionOptions {
+            key: Some(key.to_string()),
+            owner: self.owner().to_owned(),
+            cwd,
+            reach: self.reach(),
+            leave_as_is: true,
+            ..OpenSessionOptions::default()
+        };
+        let session = self.sessions().open(wanted).await.map_err(refusal)?;
+        if self.sees(&session) { Ok(session) } else { Err(not_found(key)) }
+    }
+
+    /// Hears a session from now on. Gives the number of the last entry that is not heard.
+    pub(crate) async fn watch(&self, session: &SessionRecord) -> Result<u64, ErrorPayload> {
+        if self.gone.is_cancelled() {
+            return Err(closing());
+        }
+        let watch = self.watch.get_or_init(|| {
+            let (sessions, outbox) = (self.sessions().clone(), self.outbox.clone());
+            WatchHandle::start(sessions, outbox, self.audience(), self.gone.clone())
+        });
+        watch.hear(session).await
+    }
+
+    /// Hears it no more.
+    pub(crate) async fn forget(&self, session: &SessionId) {
+        if let Some(watch) = self.watch.get() {
+            watch.forget(session).await;
+        }
+    }
+
+    /// Hears every question whether a call may run in a session that it sees, until the connection
+    /// ends: for who may answer and not look, and so cannot ask to hear a session.
+    pub(crate) async fn hear_questions(&self) {
+        if self.audience() != WatchAudience::Approver {
+            return;
+        }
+        let mut asked = self.sessions().approvals().asked();
+        loop {
+            asked.mark_unchanged();
+            for pending in self.sessions().approvals().list() {
+                let heard = match self.find_by_id(&pending.session).await {
+                    Ok(Some(session)) => self.watch(&session).await.map(drop),
+                    other => other.map(drop),
+                };
+                if let Err(error) = heard {
+                    let conn = &self.greeting.conn_id;
+                    tracing::warn!(%conn, error = %error.message, "a question is not heard");
+                }
+            }
+            if !matches!(self.gone.run_until_cancelled(asked.changed()).await, Some(Ok(()))) {
+                return;
+            }
+        }
+    }
+
+    fn audience(&self) -> WatchAudience {
+        let can = |cap: &str| self.greeting.caps.iter().any(|known| known == cap);
+        if !self.may(TokenScope::Read) && self.may(TokenScope::Approvals) && can(CAP_APPROVALS) {
+            return WatchAudience::Approver;
+        }
+        if can(CAP_EVENTS) {
+            return WatchAudience::Zero;
+        }
+        let approvals = can(CAP_APPROVALS) && self.may(TokenScope::Approvals);
+        WatchAudience::Family(RelayInterest { tools: can(CAP_TOOLS), approvals })
+    }
+
+    /// Hands that lead to this connection.
+    pub(crate) fn new_hands(
+        &self,
+        session: &SessionRecord,
+        host: &str,
+        comes_back_within: Duration,
+    ) -> Arc<RemoteToolBackend> {
+        let (outbox, gone) = (self.outbox.clone(), self.gone.child_token());
+        RemoteToolBackend::new(session, host, outbox, gone, comes_back_within)
+    }
+
+    /// Remembers that it hosts the tools of a session.
+    pub(crate) fn host(
+        &self,
+        session: SessionId,
+        hands: Arc<RemoteToolBackend>,
+        lease: AttachmentGuard,
+    ) -> Result<(), ErrorPayload> {
+        let mut hosted = self.hosted.lock().unwrap_or_else(PoisonError::into_inner);
+        // Looked at under the lock that `gone` takes after it: a lease never outlives it.
+        if self.gone.is_cancelled() {
+            return Err(closing());
+        }
+        hosted.insert(session, HostedSession { hands, _lease: lease });
+        Ok(())
+    }
+
+    /// How many sessions it hosts tools of. Those that were taken over are forgotten when there are
+    /// many.
+    pub(crate) fn hosted_count(&self) -> usize {
+        let mut hosted = self.hosted.lock().unwrap_or_else(PoisonError::into_inner);
+        if hosted.len() >= TAKEN_OVER_MAX {
+            hosted.retain(|_, hosted| hosted.hands.is_there());
+        }
+        hosted.len()
+    }
+
+    /// The hands that lead to it for a session.
+    pub(crate) fn hosted(&self, session: &SessionId) -> Option<Arc<RemoteToolBackend>> {
+        let hosted = self.hosted.lock().unwrap_or_else(PoisonError::into_inner);
+        hosted.get(session).map(|hosted| Arc::clone(&hosted.hands))
+    }
+
+    /// The hands that lead to it for the session of a key, unless there were several of that key: which
+    /// of them is meant only the store knows.
+    pub(crate) fn hosted_of(&self, key: &SessionKey) -> Option<Arc<RemoteToolBackend>> {
+        let hosted = self.hosted.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut of_key =
+            hosted.values().filter(|hosted| hosted.hands.session_key() == key.as_str());
+        let only = of_key.next()?;
+        of_key.next().is_none().then(|| Arc::clone(&only.hands))
+    }
+
+    /// The same tools, where another session of this client has them already: most offer the same.
+    pub(crate) fn shared(&self, tools: ToolList) -> ToolList {
+        let hosted = self.hosted.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut others =
+            hosted.values().take(COMPARED_MAX).filter_map(|hosted| hosted.hands.tools());
+        others.find(|others| *others == tools).unwrap_or(tools)
+    }
+
+    /// Hosts them no more.
+    pub(crate) fn unhost(&self, session: &SessionId) {
+        let left = self.hosted.lock().unwrap_or_else(PoisonError::into_inner).remove(session);
+        if let Some(left) = left {
+            left.hands.leave();
+        }
+    }
+}
+
+/// The key that is meant. An agent that is named beside it has to be the agent in it, or a bare key
+/// is put under it.
+fn key_of(
+    sessions: &SessionManager,
+    written: &str,
+    agent: Option<&str>,
+) -> Result<SessionKey, ErrorPayload> {
+    agent_key(written, agent, sessions.agents().default_id()).map_err(ErrorPayload::invalid)
+}
+
+fn agent_key(written: &str, agent: Option<&str>, default: &str) -> Result<SessionKey, String> {
+    let agent = agent.map(str::to_lowercase);
+    let under = agent.as_deref().unwrap_or(default);
+    if !zero_session::key::is_agent_id(under) {
+        return Err(format!("`{}` is no agent id", under.escape_debug()));
+    }
+    let key = SessionKey::resolve(written, under).map_err(|error| error.to_string())?;
+    match agent {
+        Some(agent) if agent != key.agent() => Err(format!(
+            "agentId \"{agent}\" does not match session key \"{key}\"; leave one of both out"
+        )),
+        _ => Ok(key),
+    }
+}
+
+/// That there is no such session, for whoever asks.
+pub(crate) fn not_found(key: &SessionKey) -> ErrorPayload {
+    refusal(SessionError::NotFound(key.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(written: &str, agent: Option<&str>, expected: &str) {
+        let key = agent_key(written, agent, "main").map(|key| key.to_string());
+        assert_eq!(key.unwrap_or_else(|error| error), expected, "{written} {agent:?}");
+    }
+
+    #[test]
+    fn an_agent_beside_the_key_has_to_be_the_one_in_it() {
+        check("main", None, "agent:main:main");
+        check("bug", Some("QA"), "agent:qa:bug");
+        check("agent:qa:bug", Some("qa"), "agent:qa:bug");
+        let mismatch =
+            "agentId \"main\" does not match session key \"agent:qa:bug\"; leave one of both out";
+        check("agent:qa:bug", Some("main"), mismatch);
+        check("bug", Some("q a"), "`q a` is no agent id");
+        check("bug", Some(""), "`` is no agent id");
+    }
+}

@@ -1,0 +1,168 @@
+//! How many connections there may be: in all, of one address, and of those nobody knows yet.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::address_group::AddressGroup;
+
+/// Counts connections.
+pub(crate) struct ConnectionLimiter {
+    strangers: Arc<Semaphore>,
+    strangers_of_one: Arc<AddressCounter>,
+    connections: Arc<Semaphore>,
+    connections_of_one: Arc<AddressCounter>,
+}
+
+/// Bounds of connections.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ConnectionLimits {
+    pub(crate) strangers_max: usize,
+    pub(crate) strangers_per_address_max: usize,
+    pub(crate) connections_max: usize,
+    pub(crate) connections_per_address_max: usize,
+}
+
+/// A place that is taken until this is dropped.
+pub(crate) struct ConnectionPermit {
+    _permit: OwnedSemaphorePermit,
+    _of_one: Option<AddressCountGuard>,
+}
+
+/// A permit for somebody whose address is not known yet.
+pub(crate) struct AcceptPermit(OwnedSemaphorePermit);
+
+impl ConnectionLimiter {
+    pub(crate) fn new(limits: ConnectionLimits) -> Self {
+        Self {
+            strangers: Arc::new(Semaphore::new(limits.strangers_max)),
+            strangers_of_one: AddressCounter::new(limits.strangers_per_address_max),
+            connections: Arc::new(Semaphore::new(limits.connections_max)),
+            connections_of_one: AddressCounter::new(limits.connections_per_address_max),
+        }
+    }
+
+    /// Waits until there is room for one more whom nobody knows.
+    pub(crate) async fn opening(&self) -> Option<AcceptPermit> {
+        Arc::clone(&self.strangers).acquire_owned().await.ok().map(AcceptPermit)
+    }
+
+    /// Lets a stranger of that address have it, unless too many of them are there.
+    pub(crate) fn stranger(&self, opening: AcceptPermit, from: IpAddr) -> Option<ConnectionPermit> {
+        self.strangers_of_one.place(opening.0, from)
+    }
+
+    /// A place for a connection, unless there are too many.
+    pub(crate) fn connection(&self, from: IpAddr) -> Option<ConnectionPermit> {
+        let permit = Arc::clone(&self.connections).try_acquire_owned().ok()?;
+        self.connections_of_one.place(permit, from)
+    }
+}
+
+/// Counts by address. Programs of this machine are one another's neighbours, not strangers: for them
+/// only the bound of all holds.
+struct AddressCounter {
+    max: usize,
+    taken: Mutex<HashMap<AddressGroup, usize>>,
+}
+
+struct AddressCountGuard {
+    count: Arc<AddressCounter>,
+    group: AddressGroup,
+}
+
+impl AddressCounter {
+    fn new(max: usize) -> Arc<Self> {
+        Arc::new(Self { max, taken: Mutex::default() })
+    }
+
+    fn place(
+        self: &Arc<Self>,
+        permit: OwnedSemaphorePermit,
+        from: IpAddr,
+    ) -> Option<ConnectionPermit> {
+        let group = AddressGroup::from(from);
+        if group == AddressGroup::ThisMachine {
+            return Some(ConnectionPermit { _permit: permit, _of_one: None });
+        }
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_this = taken.entry(group).or_default();
+        if *of_this >= self.max {
+            return None;
+        }
+        *of_this += 1;
+        Some(ConnectionPermit {
+            _permit: permit,
+            _of_one: Some(AddressCountGuard { count: Arc::clone(self), group }),
+        })
+    }
+}
+
+impl Drop for AddressCountGuard {
+    fn drop(&mut self) {
+        let mut taken = self.count.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Entry::Occupied(mut entry) = taken.entry(self.group) {
+            *entry.get_mut() = entry.get().saturating_sub(1);
+            if *entry.get() == 0 {
+                entry.remove();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn slots() -> ConnectionLimiter {
+        ConnectionLimiter::new(ConnectionLimits {
+            strangers_max: 3,
+            strangers_per_address_max: 1,
+            connections_max: 4,
+            connections_per_address_max: 2,
+        })
+    }
+
+    #[test]
+    fn one_address_cannot_take_all() {
+        let slots = slots();
+        let take = |from: &str| slots.connection(from.parse().unwrap());
+        let first = take("192.0.2.1").unwrap();
+        let _second = take("192.0.2.1").unwrap();
+        assert!(take("192.0.2.1").is_none());
+        let _other = take("192.0.2.2").unwrap();
+        drop(first);
+        let _again = take("192.0.2.1").unwrap();
+        assert!(take("192.0.2.1").is_none());
+        let _here = take("127.0.0.1").unwrap();
+        assert!(take("127.0.0.1").is_none(), "the bound of all holds here too");
+        assert!(take("192.0.2.3").is_none());
+    }
+
+    #[test]
+    fn nothing_is_remembered_of_who_left() {
+        let slots = slots();
+        for at in 0..200_u8 {
+            drop(slots.connection(IpAddr::from([192, 0, 2, at])).unwrap());
+        }
+        assert!(slots.connections_of_one.taken.lock().unwrap().is_empty());
+    }
+
+    #[tokio::test]
+    async fn strangers_wait_for_their_turn_and_one_address_has_few() {
+        let slots = slots();
+        let there = "192.0.2.1".parse().unwrap();
+        let first = slots.stranger(slots.opening().await.unwrap(), there).unwrap();
+        assert!(slots.stranger(slots.opening().await.unwrap(), there).is_none());
+        let here = IpAddr::from([127, 0, 0, 1]);
+        let _second = slots.stranger(slots.opening().await.unwrap(), here).unwrap();
+        let _third = slots.stranger(slots.opening().await.unwrap(), here).unwrap();
+        let mut fourth = std::pin::pin!(slots.opening());
+        assert!(futures_util::poll!(&mut fourth).is_pending());
+        drop(first);
+        assert!(fourth.await.is_some());
+    }
+}

@@ -1,0 +1,205 @@
+//! Where the gateway is reached over the network, and under which conditions it is at all.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::time::timeout;
+use tokio_util::either::Either;
+use tokio_util::sync::CancellationToken;
+
+use crate::connection::{self, PeerOrigin};
+use crate::connection_limiter::ConnectionPermit;
+use crate::gateway::{Gateway, GatewayInner};
+use crate::http_endpoint::{self, NetworkStream};
+use crate::tls::TlsIdentity;
+
+/// How long nothing is taken after taking failed, as for want of file descriptors.
+const TAKE_AGAIN: Duration = Duration::from_millis(100);
+
+/// What somebody is told for whom there is no file.
+const TURNED_AWAY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 10\r\n\
+    connection: close\r\ncontent-length: 31\r\n\r\nthere are too many connections\n";
+
+/// An address that a gateway listens at.
+pub struct GatewayListener {
+    listener: TcpListener,
+    address: SocketAddr,
+    tls: Option<TlsIdentity>,
+}
+
+/// Where a gateway may be reached without TLS.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PlaintextPolicy {
+    /// On this machine only.
+    #[default]
+    ThisMachine,
+    /// Anywhere: whoever is on the way can read and change everything, tokens too.
+    Anywhere,
+}
+
+/// Why a gateway cannot be reached.
+#[derive(Debug, thiserror::Error)]
+pub enum GatewayServeError {
+    /// Anybody could use it.
+    #[error(
+        "`{0}` can be reached from other machines and this gateway asks for no token; set one, or bind it to 127.0.0.1"
+    )]
+    NoAuth(SocketAddr),
+    /// Anybody could listen.
+    #[error(
+        "`{0}` can be reached from other machines and there is no TLS certificate; give one, bind it to 127.0.0.1, or say `--allow-plaintext` where the way there is safe by other means"
+    )]
+    NoTls(SocketAddr),
+    /// The address cannot be used.
+    #[error("cannot listen at `{address}`")]
+    Bind {
+        /// The address.
+        address: SocketAddr,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+impl GatewayListener {
+    /// The address, with the port that was given.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// SHA-256 of the certificate, in hexadecimal, where there is one.
+    pub fn fingerprint(&self) -> Option<&str> {
+        self.tls.as_ref().map(TlsIdentity::fingerprint)
+    }
+}
+
+impl Gateway {
+    /// Listens at an address, if that is safe: where other machines can reach it, it has to ask who
+    /// they are, and by TLS, unless plaintext is allowed explicitly.
+    pub async fn listen(
+        &self,
+        address: SocketAddr,
+        tls: Option<TlsIdentity>,
+        plaintext: PlaintextPolicy,
+    ) -> Result<GatewayListener, GatewayServeError> {
+        if !address.ip().to_canonical().is_loopback() {
+            if !self.inner.auth.asks() {
+                return Err(GatewayServeError::NoAuth(address));
+            }
+            if tls.is_none() && plaintext == PlaintextPolicy::ThisMachine {
+                return Err(GatewayServeError::NoTls(address));
+            }
+        }
+        let refused = |source| GatewayServeError::Bind { address, source };
+        let listener = TcpListener::bind(address).await.map_err(refused)?;
+        let address = listener.local_addr().map_err(refused)?;
+        Ok(GatewayListener { listener, address, tls })
+    }
+
+    /// Serves whoever comes, until it is told to stop; then shuts down with the grace of its limits.
+    pub async fn serve(&self, listening: GatewayListener, shutdown: CancellationToken) {
+        let gateway = &self.inner;
+        let GatewayListener { listener, tls, .. } = listening;
+        tokio::select! {
+            () = take_all(gateway, &listener, tls.as_ref()) => {}
+            () = shutdown.cancelled() => {}
+            () = gateway.closing.cancelled() => {}
+        }
+        drop(listener);
+        self.shut_down(gateway.limits.shutdown_grace).await;
+    }
+}
+
+async fn take_all(gateway: &Arc<GatewayInner>, listener: &TcpListener, tls: Option<&TlsIdentity>) {
+    let mut spare = SpareSocket::new();
+    while let Some(opening) = gateway.slots.opening().await {
+        let (stream, from) = match listener.accept().await {
+            Ok(taken) => taken,
+            Err(error) => {
+                tracing::warn!(%error, "a connection could not be taken");
+                if !(is_want_of_files(&error) && spare.turn_away(listener, tls.is_none()).await) {
+                    tokio::time::sleep(TAKE_AGAIN).await;
+                }
+                continue;
+            }
+        };
+        let Some(place) = gateway.slots.stranger(opening, from.ip()) else {
+            tracing::debug!(%from, "too many strangers of one address");
+            continue;
+        };
+        gateway.tasks.spawn(meet(Arc::clone(gateway), stream, from, tls.cloned(), place));
+    }
+}
+
+/// Whether no more files can be open, in this process or on the machine: `EMFILE` and `ENFILE`,
+/// which are the same everywhere.
+fn is_want_of_files(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(23 | 24))
+}
+
+/// A file that is given up to turn somebody away when no more can be open. Otherwise they would
+/// wait for an answer that does not come.
+struct SpareSocket(Option<TcpSocket>);
+
+impl SpareSocket {
+    fn new() -> Self {
+        Self(TcpSocket::new_v4().ok())
+    }
+
+    /// Takes one connection and ends it, in plain words where these can be read. False when there
+    /// was none, or no file for it.
+    async fn turn_away(&mut self, listener: &TcpListener, in_plain: bool) -> bool {
+        if self.0.take().is_none() {
+            *self = Self::new();
+            return false;
+        }
+        let taken = timeout(TAKE_AGAIN, listener.accept()).await;
+        let turned_away = match taken {
+            Ok(Ok((stream, _))) => {
+                if in_plain {
+                    let _ = timeout(TAKE_AGAIN, stream.readable()).await;
+                    // What was said has to be read, or the answer is lost with the connection.
+                    let _ = stream.try_read(&mut [0; 4096]);
+                    let _ = stream.try_write(TURNED_AWAY);
+                }
+                true
+            }
+            _ => false,
+        };
+        *self = Self::new();
+        turned_away
+    }
+}
+
+/// One who came over the network: TLS, a request, and if it asks for it a connection.
+async fn meet(
+    gateway: Arc<GatewayInner>,
+    stream: TcpStream,
+    from: SocketAddr,
+    tls: Option<TlsIdentity>,
+    place: ConnectionPermit,
+) {
+    let met = async {
+        let at = stream.local_addr().ok()?.ip();
+        // It only makes small messages slower where it fails.
+        let _ = stream.set_nodelay(true);
+        let stream: NetworkStream = match tls {
+            Some(tls) => {
+                Either::Right(Box::new(tls.accept(stream, gateway.limits.head_time).await?))
+            }
+            None => Either::Left(stream),
+        };
+        http_endpoint::answer(&gateway, stream, at, from.ip()).await
+    };
+    let upgraded = tokio::select! {
+        upgraded = met => upgraded,
+        () = gateway.stopped.cancelled() => None,
+    };
+    if let Some(upgraded) = upgraded {
+        let from = PeerOrigin::Network { address: from.ip(), _place: place };
+        connection::run(Arc::clone(&gateway), upgraded.socket, from).await;
+        drop(upgraded.place);
+    }
+}

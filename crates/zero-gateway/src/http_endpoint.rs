@@ -1,0 +1,275 @@
+//! What the gateway says over HTTP: how it is, what it did, and yes or no to a WebSocket.
+//!
+//! Nothing is ever read from the query of a request: what is in a URL ends up in logs.
+
+use std::convert::Infallible;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{
+    AUTHORIZATION, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderName, RETRY_AFTER,
+    SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_VERSION, UPGRADE, WWW_AUTHENTICATE,
+};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::upgrade::OnUpgrade;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::TcpStream;
+use tokio::time::{Instant, sleep, timeout};
+use tokio_rustls::server::TlsStream;
+use tokio_util::either::Either;
+use zero_wire::method::TokenScope;
+
+use crate::auth::AuthConfig;
+use crate::auth_limiter::{AuthDenial, AuthLimiter};
+use crate::connection_limiter::ConnectionPermit;
+use crate::gateway::GatewayInner;
+use crate::prometheus_page;
+use crate::request_filter::{self, UpgradeError};
+use crate::websocket_transport::WebSocketTransport;
+
+/// Bytes of the head of a request.
+const HEAD_BYTES_MAX: usize = 16 * 1024;
+/// How long the store may take to say that it is there.
+const STORE_TIME: Duration = Duration::from_secs(5);
+
+/// What carries a connection.
+pub(crate) type NetworkStream = Either<TcpStream, Box<TlsStream<TcpStream>>>;
+
+/// Somebody who asked for a WebSocket and got it.
+pub(crate) struct UpgradedConnection {
+    pub(crate) socket: WebSocketTransport<NetworkStream>,
+    pub(crate) place: ConnectionPermit,
+}
+
+type HttpReply = Response<Full<Bytes>>;
+/// What a request left behind that became a WebSocket.
+type PendingUpgrade = Mutex<Option<(OnUpgrade, ConnectionPermit)>>;
+
+/// Answers the one request of a connection; gives what became of it when it was for a WebSocket.
+pub(crate) async fn answer(
+    gateway: &Arc<GatewayInner>,
+    stream: NetworkStream,
+    at: IpAddr,
+    from: IpAddr,
+) -> Option<UpgradedConnection> {
+    let promised = Arc::new(PendingUpgrade::default());
+    let service = service_fn(|request| {
+        let (gateway, promised) = (Arc::clone(gateway), Arc::clone(&promised));
+        async move { Ok::<_, Infallible>(reply(&gateway, request, at, from, &promised).await) }
+    });
+    let served = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(gateway.limits.head_time)
+        .max_buf_size(HEAD_BYTES_MAX)
+        .serve_connection(TokioIo::new(stream), service)
+        .with_upgrades()
+        .await;
+    if let Err(error) = served {
+        tracing::debug!(%error, "a request broke off");
+        return None;
+    }
+    let (upgrade, place) = promised.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+    let parts = upgrade.await.ok()?.downcast::<TokioIo<NetworkStream>>().ok()?;
+    let limits = &gateway.limits;
+    let (stranger, known) = (limits.stranger_bytes_max, limits.payload_bytes_max);
+    Some(UpgradedConnection {
+        socket: WebSocketTransport::new(parts.io.into_inner(), &parts.read_buf, stranger, known),
+        place,
+    })
+}
+
+async fn reply(
+    gateway: &GatewayInner,
+    request: Request<Incoming>,
+    at: IpAddr,
+    from: IpAddr,
+    promised: &PendingUpgrade,
+) -> HttpReply {
+    if let Err(refusal) = gateway.guard.check(at, request.uri(), request.headers()) {
+        tracing::warn!(?refusal, "refused a request");
+        return plain(StatusCode::FORBIDDEN, refusal.message());
+    }
+    let looks = [Method::GET, Method::HEAD].contains(request.method());
+    match request.uri().path() {
+        "/" => connect(gateway, request, from, promised),
+        "/healthz" if looks => plain(StatusCode::OK, "ok\n"),
+        "/readyz" if looks => readiness(gateway).await,
+        "/metrics" if looks => measured(gateway, request.headers(), from).await,
+        "/healthz" | "/readyz" | "/metrics" => {
+            plain(StatusCode::METHOD_NOT_ALLOWED, "method not allowed: use GET\n")
+        }
+        _ => plain(
+            StatusCode::NOT_FOUND,
+            "not found: there are /healthz, /readyz, /metrics, and a WebSocket at /\n",
+        ),
+    }
+}
+
+fn connect(
+    gateway: &GatewayInner,
+    mut request: Request<Incoming>,
+    from: IpAddr,
+    promised: &PendingUpgrade,
+) -> HttpReply {
+    let key = match request_filter::accept(request.method(), request.headers()) {
+        Ok(key) => key,
+        Err(UpgradeError::NotAsked) => {
+            let message = "upgrade required: this is a gateway; connect by WebSocket\n";
+            let reply = plain(StatusCode::UPGRADE_REQUIRED, message);
+            return with(reply, UPGRADE, HeaderValue::from_static("websocket"));
+        }
+        Err(UpgradeError::Version) => {
+            let reply =
+                plain(StatusCode::UPGRADE_REQUIRED, "upgrade required: WebSocket version 13\n");
+            return with(reply, SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13"));
+        }
+        Err(UpgradeError::Key) => {
+            return plain(
+                StatusCode::BAD_REQUEST,
+                "bad request: `Sec-WebSocket-Key` is not a key\n",
+            );
+        }
+    };
+    let Some(place) = gateway.slots.connection(from) else {
+        let reply = plain(StatusCode::SERVICE_UNAVAILABLE, "there are too many connections\n");
+        return with(reply, RETRY_AFTER, HeaderValue::from_static("10"));
+    };
+    let Ok(key) = HeaderValue::try_from(key) else {
+        return plain(StatusCode::BAD_REQUEST, "bad request\n");
+    };
+    let upgrade = hyper::upgrade::on(&mut request);
+    *promised.lock().unwrap_or_else(PoisonError::into_inner) = Some((upgrade, place));
+    let mut reply = Response::new(Full::default());
+    *reply.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+    let reply = with(reply, CONNECTION, HeaderValue::from_static("Upgrade"));
+    let reply = with(reply, UPGRADE, HeaderValue::from_static("websocket"));
+    with(reply, SEC_WEBSOCKET_ACCEPT, key)
+}
+
+/// Whether somebody who connects now can work.
+async fn readiness(gateway: &GatewayInner) -> HttpReply {
+    if gateway.closing.is_cancelled() {
+        return plain(StatusCode::SERVICE_UNAVAILABLE, "not ready: shutting down\n");
+    }
+    match timeout(STORE_TIME, gateway.sessions.store().ready()).await {
+        Ok(Ok(())) => plain(StatusCode::OK, "ready\n"),
+        other => {
+            tracing::warn!(?other, "the session store is not ready");
+            plain(StatusCode::SERVICE_UNAVAILABLE, "not ready: the session store does not answer\n")
+        }
+    }
+}
+
+/// What the gateway did.
+async fn measured(gateway: &GatewayInner, headers: &HeaderMap, from: IpAddr) -> HttpReply {
+    match may_look(&gateway.auth, &gateway.limiter, headers, from) {
+        Ok(()) => {}
+        Err(MetricsDenial::Scope) => {
+            return plain(StatusCode::FORBIDDEN, "forbidden: this token may not look\n");
+        }
+        Err(MetricsDenial::Denied(AuthDenial::Wrong(_, delay))) => {
+            sleep(delay).await;
+            let message =
+                "unauthorized: send a token of this gateway as `Authorization: Bearer TOKEN`\n";
+            let challenge = HeaderValue::from_static("Bearer realm=\"zero\"");
+            return with(plain(StatusCode::UNAUTHORIZED, message), WWW_AUTHENTICATE, challenge);
+        }
+        Err(MetricsDenial::Denied(AuthDenial::Locked { retry_after })) => {
+            let reply = plain(StatusCode::TOO_MANY_REQUESTS, "too many failed attempts\n");
+            return with(reply, RETRY_AFTER, retry_after.as_secs().saturating_add(1).into());
+        }
+    }
+    let reply = Response::new(Full::from(prometheus_page::render(gateway)));
+    let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+    last(with(reply, CONTENT_TYPE, kind))
+}
+
+/// Why somebody may not look at what the gateway did.
+#[derive(Debug, PartialEq)]
+enum MetricsDenial {
+    Denied(AuthDenial),
+    Scope,
+}
+
+/// Who asks from another machine has to show a token for it.
+fn may_look(
+    auth: &AuthConfig,
+    limiter: &AuthLimiter,
+    headers: &HeaderMap,
+    from: IpAddr,
+) -> Result<(), MetricsDenial> {
+    if from.to_canonical().is_loopback() {
+        return Ok(());
+    }
+    let shown = request_filter::only(headers, &AUTHORIZATION).ok().flatten().and_then(bearer);
+    let principal = limiter
+        .attempt(from, Instant::now(), || auth.check_bearer(shown))
+        .map_err(MetricsDenial::Denied)?;
+    let looks = principal.scopes.iter().any(|scope| scope.covers(TokenScope::Read));
+    if looks { Ok(()) } else { Err(MetricsDenial::Scope) }
+}
+
+fn bearer(value: &str) -> Option<&str> {
+    let (scheme, token) = value.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+}
+
+fn plain(status: StatusCode, message: &'static str) -> HttpReply {
+    let mut reply = Response::new(Full::from(message));
+    *reply.status_mut() = status;
+    let kind = HeaderValue::from_static("text/plain; charset=utf-8");
+    let reply = with(reply, CONTENT_TYPE, kind);
+    last(with(reply, CACHE_CONTROL, HeaderValue::from_static("no-store")))
+}
+
+/// A reply after which nothing more is taken: a stranger gets one request.
+fn last(reply: HttpReply) -> HttpReply {
+    with(reply, CONNECTION, HeaderValue::from_static("close"))
+}
+
+fn with(mut reply: HttpReply, name: HeaderName, value: HeaderValue) -> HttpReply {
+    reply.headers_mut().insert(name, value);
+    reply
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::auth::{AuthError, Principal};
+    use crate::auth_limiter::AuthAttemptLimits;
+
+    #[track_caller]
+    fn check(from: &str, shown: Option<&'static str>, expected: Result<(), MetricsDenial>) {
+        let holder = |scope| Principal::new("x", vec![scope]);
+        let auth = AuthConfig::nobody()
+            .with_token("looks-0123456789abcdef", holder(TokenScope::Read))
+            .and_then(|auth| {
+                auth.with_token("answers-0123456789abcdef", holder(TokenScope::Approvals))
+            })
+            .unwrap();
+        let limiter = AuthLimiter::new(AuthAttemptLimits::default());
+        let shown = shown.map(|shown| (AUTHORIZATION, HeaderValue::from_static(shown)));
+        let headers = HeaderMap::from_iter(shown);
+        assert_eq!(may_look(&auth, &limiter, &headers, from.parse().unwrap()), expected);
+    }
+
+    #[test]
+    fn metrics_are_for_this_machine_and_for_who_may_look() {
+        let wrong = |problem, delay| {
+            Err(MetricsDenial::Denied(AuthDenial::Wrong(problem, Duration::from_millis(delay))))
+        };
+        check("127.0.0.1", None, Ok(()));
+        check("192.0.2.1", None, wrong(AuthError::TokenMissing, 0));
+        check("192.0.2.1", Some("Bearer looks-0123456789abcdef"), Ok(()));
+        check("192.0.2.1", Some("bearer looks-0123456789abcdef"), Ok(()));
+        check("192.0.2.1", Some("Basic looks-0123456789abcdef"), wrong(AuthError::TokenMissing, 0));
+        check("192.0.2.1", Some("Bearer looks"), wrong(AuthError::TokenMismatch, 250));
+        check("192.0.2.1", Some("Bearer answers-0123456789abcdef"), Err(MetricsDenial::Scope));
+    }
+}

@@ -1,0 +1,295 @@
+//! What a gateway counts: figures of tools, sessions and connections, for whoever shows or sends them.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use zero_runtime::metrics::{CallStatus, ToolStats};
+use zero_session::sessions::SessionStats;
+
+use crate::gateway::{Gateway, GatewayInner};
+
+/// Tools that are shown by name; further ones are shown together.
+const TOOLS_MAX: usize = 200;
+/// What those are called.
+const OTHER: &str = "(other)";
+/// Characters of a tool's name.
+const NAME_LEN_MAX: usize = 100;
+/// Upper bounds of the duration buckets, in milliseconds.
+const BOUNDS_MS: [u64; 11] = [1, 5, 10, 50, 100, 500, 1_000, 5_000, 10_000, 60_000, 300_000];
+const STATUSES: [CallStatus; 6] = [
+    CallStatus::Ok,
+    CallStatus::Error,
+    CallStatus::Denied,
+    CallStatus::Cancelled,
+    CallStatus::Timeout,
+    CallStatus::Panic,
+];
+
+/// What the tools of this machine did and do.
+pub trait MetricsSource: Send + Sync {
+    /// What is known of each tool, by name.
+    fn tools(&self) -> BTreeMap<String, ToolStats>;
+
+    /// Calls that wait to be admitted now.
+    fn queue_depth(&self) -> u64;
+
+    /// Calls at work now.
+    fn in_flight(&self) -> u64;
+}
+
+/// Figures of one name.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MetricFamily {
+    /// The name.
+    pub name: &'static str,
+    /// What is counted, for people.
+    pub help: &'static str,
+    /// How the figures go.
+    pub kind: MetricKind,
+    /// The figures, each with its own labels.
+    pub points: Vec<MetricPoint>,
+}
+
+/// How figures go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MetricKind {
+    /// Only up, since the start.
+    Counter,
+    /// Up and down.
+    Gauge,
+    /// Up, in several buckets.
+    Histogram,
+}
+
+/// One figure.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MetricPoint {
+    /// What it is of, among those of its name.
+    pub labels: Vec<(&'static str, String)>,
+    /// How much it is.
+    pub value: MetricValue,
+}
+
+/// How much something is.
+#[derive(Clone, Debug, PartialEq)]
+pub enum MetricValue {
+    /// So many.
+    Count(u64),
+    /// So much.
+    Amount(f64),
+    /// So many, by how long they took.
+    Spread(MetricHistogram),
+}
+
+/// How long things took, in seconds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MetricHistogram {
+    /// Upper bounds, and how many took at most so long.
+    pub within: Vec<(f64, u64)>,
+    /// How long all took together.
+    pub sum: f64,
+    /// How many there were.
+    pub count: u64,
+}
+
+/// What figures are made of.
+pub(crate) struct MetricInputs<'a> {
+    pub(crate) tools: &'a dyn MetricsSource,
+    pub(crate) sessions: SessionStats,
+    pub(crate) connections: u64,
+    pub(crate) uptime: Duration,
+}
+
+impl Gateway {
+    /// All it counts, as of now.
+    pub fn figures(&self) -> Vec<MetricFamily> {
+        self.inner.figures()
+    }
+}
+
+impl GatewayInner {
+    pub(crate) fn figures(&self) -> Vec<MetricFamily> {
+        families(&MetricInputs {
+            tools: self.tool_metrics.as_ref(),
+            sessions: self.sessions.stats(),
+            connections: self.connections.load(Ordering::Relaxed),
+            uptime: self.started.elapsed(),
+        })
+    }
+}
+
+pub(crate) fn families(facts: &MetricInputs<'_>) -> Vec<MetricFamily> {
+    use MetricKind::{Counter, Gauge};
+    let one = |name, kind, help, value| MetricFamily {
+        name,
+        help,
+        kind,
+        points: vec![MetricPoint { labels: Vec::new(), value }],
+    };
+    let count = |name, kind, help, count| one(name, kind, help, MetricValue::Count(count));
+    let stats = &facts.sessions;
+    let tokens = [("input", stats.input_tokens), ("output", stats.output_tokens)];
+    let tokens = tokens.map(|(direction, count)| MetricPoint {
+        labels: vec![("direction", direction.to_owned())],
+        value: MetricValue::Count(count),
+    });
+    let uptime = MetricValue::Amount(facts.uptime.as_secs_f64());
+    let mut families = tools(&rows(facts.tools.tools()));
+    families.extend([
+        count(
+            "zero_tool_queue_depth",
+            Gauge,
+            "Tool calls that wait to be admitted.",
+            facts.tools.queue_depth(),
+        ),
+        count("zero_tool_in_flight", Gauge, "Tool calls at work.", facts.tools.in_flight()),
+        count(
+            "zero_sessions_active",
+            Gauge,
+            "Sessions that hold something in memory.",
+            stats.active_sessions,
+        ),
+        count("zero_runs_running", Gauge, "Runs that have begun and not ended.", stats.running),
+        count("zero_runs_queued", Gauge, "Prompts that wait for their turn.", stats.queued),
+        count("zero_runs_ended_total", Counter, "Runs that ended, however.", stats.ended),
+        count("zero_runs_failed_total", Counter, "Runs that failed.", stats.failed),
+        MetricFamily {
+            name: "zero_tokens_total",
+            help: "Tokens that models read and wrote.",
+            kind: Counter,
+            points: tokens.into(),
+        },
+        count("zero_connections", Gauge, "Connections of clients.", facts.connections),
+        one("zero_gateway_uptime_seconds", Gauge, "How long the gateway has been up.", uptime),
+    ]);
+    families
+}
+
+fn tools(rows: &BTreeMap<String, ToolCounters>) -> Vec<MetricFamily> {
+    let point = |tool: &String, more: Option<(&'static str, &str)>, value: MetricValue| {
+        let more = more.map(|(label, text)| (label, text.to_owned()));
+        MetricPoint { labels: [("tool", tool.clone())].into_iter().chain(more).collect(), value }
+    };
+    let executions = rows.iter().flat_map(|(tool, row)| {
+        let counted = STATUSES.iter().zip(row.by_status);
+        counted.map(move |(status, count)| {
+            point(tool, Some(("status", status.word())), MetricValue::Count(count))
+        })
+    });
+    let durations =
+        rows.iter().map(|(tool, row)| point(tool, None, MetricValue::Spread(row.spread())));
+    let errors = rows.iter().flat_map(|(tool, row)| {
+        let counted = row.errors.iter();
+        counted.map(move |(kind, count)| {
+            point(tool, Some(("error_type", kind)), MetricValue::Count(*count))
+        })
+    });
+    let timeouts =
+        rows.iter().map(|(tool, row)| point(tool, None, MetricValue::Count(row.timeouts)));
+    vec![
+        MetricFamily {
+            name: "zero_tool_executions_total",
+            help: "Tool calls, by how they ended.",
+            kind: MetricKind::Counter,
+            points: executions.collect(),
+        },
+        MetricFamily {
+            name: "zero_tool_duration_seconds",
+            help: "How long tool calls took, waiting included.",
+            kind: MetricKind::Histogram,
+            points: durations.collect(),
+        },
+        MetricFamily {
+            name: "zero_tool_errors_total",
+            help: "Errors of tool calls, by their kind.",
+            kind: MetricKind::Counter,
+            points: errors.collect(),
+        },
+        MetricFamily {
+            name: "zero_tool_timeouts_total",
+            help: "Tool calls that ran out of time.",
+            kind: MetricKind::Counter,
+            points: timeouts.collect(),
+        },
+    ]
+}
+
+/// What is shown of a tool.
+#[derive(Default)]
+struct ToolCounters {
+    calls: u64,
+    by_status: [u64; STATUSES.len()],
+    within: [u64; BOUNDS_MS.len()],
+    micros: u128,
+    timeouts: u64,
+    errors: BTreeMap<&'static str, u64>,
+}
+
+impl ToolCounters {
+    fn add(&mut self, stats: &ToolStats) {
+        let known = [stats.denied, stats.cancelled, stats.timeouts, stats.panics];
+        let error = stats.calls.saturating_sub(stats.ok + known.iter().sum::<u64>());
+        let [denied, cancelled, timeouts, panics] = known;
+        let by_status = [stats.ok, error, denied, cancelled, timeouts, panics];
+        for (sum, count) in self.by_status.iter_mut().zip(by_status) {
+            *sum += count;
+        }
+        for (sum, bound) in self.within.iter_mut().zip(BOUNDS_MS) {
+            *sum += stats.within(Duration::from_millis(bound));
+        }
+        for (kind, count) in &stats.errors {
+            *self.errors.entry(kind).or_default() += count;
+        }
+        self.calls += stats.calls;
+        self.micros += stats.duration_us_total;
+        self.timeouts += stats.timeouts;
+    }
+
+    fn spread(&self) -> MetricHistogram {
+        let bounds = BOUNDS_MS.map(|bound| Duration::from_millis(bound).as_secs_f64());
+        MetricHistogram {
+            within: bounds.into_iter().zip(self.within).collect(),
+            sum: self.micros as f64 / 1e6,
+            count: self.calls,
+        }
+    }
+}
+
+/// A row for each tool. Where there are too many, the ones used least share one.
+fn rows(tools: BTreeMap<String, ToolStats>) -> BTreeMap<String, ToolCounters> {
+    let mut tools: Vec<(String, ToolStats)> = tools.into_iter().collect();
+    tools.sort_by_key(|(_, stats)| Reverse(stats.calls));
+    let mut rows: BTreeMap<String, ToolCounters> = BTreeMap::new();
+    for (place, (name, stats)) in tools.iter().enumerate() {
+        let name: String = name.chars().take(NAME_LEN_MAX).collect();
+        let name = if place < TOOLS_MAX { name } else { OTHER.to_owned() };
+        rows.entry(name).or_default().add(stats);
+    }
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zero_runtime::metrics::{CallMetrics, CallSample};
+
+    fn count(metrics: &CallMetrics, tool: &str) {
+        let (status, duration) = (CallStatus::Ok, Duration::from_millis(1));
+        metrics.count(&CallSample { tool, status, error_type: None, duration, queue_depth: 0 });
+    }
+
+    #[test]
+    fn many_tools_share_a_row_and_nothing_is_lost() {
+        let metrics = CallMetrics::default();
+        for n in 0..TOOLS_MAX + 50 {
+            count(&metrics, &format!("t{n:04}"));
+        }
+        count(&metrics, "t0249");
+        let rows = rows(metrics.tools());
+        assert_eq!(rows.len(), TOOLS_MAX + 1);
+        assert_eq!((rows[OTHER].calls, rows["t0249"].calls), (50, 2));
+        assert_eq!(rows.values().map(|row| row.calls).sum::<u64>(), TOOLS_MAX as u64 + 51);
+    }
+}

@@ -1,0 +1,408 @@
+//! What a client hears of a run, event by event.
+
+use super::*;
+use crate::testing::{ledger, run};
+use zero_core::event::{ApprovalOption, CallDisplay, FilePosition, ResultContent, ToolCallStatus};
+
+const ALL: RelayInterest = RelayInterest { tools: true, approvals: true };
+
+fn about() -> Arc<RelaySessionInfo> {
+    Arc::new(RelaySessionInfo {
+        key: "agent:main:main".to_owned(),
+        agent: "main".to_owned(),
+        host: "gateway".to_owned(),
+    })
+}
+
+fn relay(interest: RelayInterest) -> OpenClawRelay {
+    OpenClawRelay::after(about(), interest, [], &[])
+}
+
+/// All events as they go over the wire, one a line.
+fn lines(told: &[RelayEvent]) -> String {
+    let line = |told: &RelayEvent| {
+        let (name, payload) = match told {
+            RelayEvent::Chat(event) => (CHAT, serde_json::to_value(event)),
+            RelayEvent::Agent(event) => (AGENT, serde_json::to_value(event)),
+            RelayEvent::Asked(event) => (APPROVAL_REQUESTED, serde_json::to_value(event)),
+            RelayEvent::Answered(event) => (APPROVAL_RESOLVED, serde_json::to_value(event)),
+        };
+        format!("{name} {}", payload.unwrap())
+    };
+    told.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// What a relay tells when each of these is heard with a pause after it.
+fn heard(relay: &mut OpenClawRelay, events: &[Event]) -> Vec<RelayEvent> {
+    let mut told = Vec::new();
+    for event in events {
+        relay.hear(event, SendCapacity::Enough, &mut told);
+        relay.flush(FlushScope::Enough, &mut told);
+    }
+    told
+}
+
+fn prompt() -> EventKind {
+    EventKind::Prompt { text: "fix it".to_owned(), attachments: Vec::new() }
+}
+
+fn started() -> EventKind {
+    EventKind::RunStarted { agent: "main".to_owned(), model: "gpt".to_owned() }
+}
+
+fn text(text: &str) -> EventKind {
+    EventKind::Text { text: text.to_owned() }
+}
+
+fn tool_started(call: &str) -> EventKind {
+    EventKind::ToolStarted {
+        call: call.to_owned(),
+        name: "edit_file".to_owned(),
+        title: "Edit".to_owned(),
+        kind: ToolKind::Edit,
+        input: json!({"path": "a.rs"}),
+        locations: Vec::new(),
+    }
+}
+
+fn tool_ended(call: &str, status: ToolCallStatus) -> EventKind {
+    EventKind::ToolEnded {
+        call: call.to_owned(),
+        status,
+        content: vec![ResultContent::Text { text: "done".to_owned() }],
+        display: Some(CallDisplay::Diff {
+            path: "/w/a.rs".to_owned(),
+            unified: "@@ -1 +1 @@\n-a\n+b\n".to_owned(),
+            old_text: None,
+            new_text: None,
+            partial: false,
+        }),
+        locations: vec![FilePosition { path: "/w/a.rs".to_owned(), line: Some(1) }],
+    }
+}
+
+fn asked() -> EventKind {
+    let option = |id: &str| ApprovalOption { id: id.to_owned(), name: id.to_owned() };
+    EventKind::ApprovalRequested(ApprovalRequest {
+        id: "q1".to_owned(),
+        call: "c1".to_owned(),
+        tool: "Edit".to_owned(),
+        title: "Edit a.rs".to_owned(),
+        reason: "it changes a file".to_owned(),
+        risk: "medium".to_owned(),
+        commands: Vec::new(),
+        effects: Vec::new(),
+        preview: None,
+        input: None,
+        options: vec![option("allow_once"), option("allow_always"), option("reject_once")],
+        cwd: "/w".to_owned(),
+        expires_ms: 99_000,
+    })
+}
+
+fn answered(answer: &str) -> EventKind {
+    let (id, answer) = ("q1".to_owned(), answer.to_owned());
+    EventKind::ApprovalResolved { id, answer, by: "ann".to_owned() }
+}
+
+fn ended(end: RunOutcome) -> EventKind {
+    let usage = TokenUsage { input_tokens: 10, output_tokens: 2, ..TokenUsage::default() };
+    EventKind::RunEnded { end, usage }
+}
+
+/// A run with all that can happen in it.
+fn whole_run() -> Vec<Event> {
+    ledger(
+        "r1",
+        [
+            prompt(),
+            started(),
+            EventKind::Thought { text: "hm".to_owned() },
+            text("I look"),
+            tool_started("c1"),
+            asked(),
+            answered("allow_once"),
+            EventKind::ToolUpdated {
+                call: "c1".to_owned(),
+                title: Some("Edit a.rs".to_owned()),
+                kind: None,
+                locations: Vec::new(),
+                progress: Some("half".to_owned()),
+            },
+            tool_ended("c1", ToolCallStatus::Completed),
+            EventKind::UsageReported {
+                run_usage: TokenUsage {
+                    input_tokens: 10,
+                    output_tokens: 2,
+                    ..TokenUsage::default()
+                },
+                context_tokens: 12,
+                context_window: 100,
+            },
+            text("Fixed"),
+            text("."),
+            ended(RunOutcome::Completed),
+        ],
+    )
+}
+
+#[test]
+fn a_whole_run_for_a_client_that_hears_everything() {
+    let mut relay = relay(ALL);
+    let told = heard(&mut relay, &whole_run());
+    assert!(!relay.is_busy());
+    insta::assert_snapshot!(lines(&told));
+}
+
+#[test]
+fn a_whole_run_for_a_client_that_only_chats() {
+    let told = heard(&mut relay(RelayInterest::default()), &whole_run());
+    insta::assert_snapshot!(lines(&told));
+}
+
+/// What the family's bridge sends on: text blocks joined, the end trimmed, what is new of it.
+fn bridge(told: &[RelayEvent]) -> String {
+    let mut sent = String::new();
+    for told in told {
+        let RelayEvent::Chat(event) = told else { continue };
+        let message = match &event.state {
+            ChatRunState::Delta { message, .. } => message,
+            ChatRunState::Final { message: Some(message), .. } => message,
+            _ => continue,
+        };
+        let texts = message.content.iter().filter_map(|block| match block {
+            zero_wire::chat::ChatBlock::Text { text } => Some(text.as_str()),
+            _ => None,
+        });
+        let full = texts.collect::<Vec<_>>().join("\n");
+        let full = full.trim_end();
+        assert!(full.starts_with(&sent), "{full:?} does not go on from {sent:?}");
+        sent = full.to_owned();
+    }
+    sent
+}
+
+fn deltas(told: &[RelayEvent]) -> Vec<String> {
+    let delta = |told: &RelayEvent| match told {
+        RelayEvent::Chat(event) => match &event.state {
+            ChatRunState::Delta { delta_text, .. } => Some(delta_text.clone()),
+            _ => None,
+        },
+        _ => None,
+    };
+    told.iter().filter_map(delta).collect()
+}
+
+#[test]
+fn text_only_grows_also_across_tools() {
+    let events = ledger(
+        "r",
+        [
+            prompt(),
+            text("First \n"),
+            tool_started("a"),
+            tool_ended("a", ToolCallStatus::Failed),
+            text("  second"),
+            tool_started("b"),
+            tool_started("c"),
+            text("third"),
+            ended(RunOutcome::MaxTokens),
+        ],
+    );
+    let told = heard(&mut relay(ALL), &events);
+    assert_eq!(bridge(&told), "First \n\n  second\n\nthird");
+    assert_eq!(deltas(&told).concat(), "First \n\n  second\n\nthird");
+    assert_eq!(spoken(&events, &run("r")), "First \n\n  second\n\nthird");
+}
+
+#[test]
+fn numbers_of_a_run_have_no_gap() {
+    let told = heard(&mut relay(ALL), &whole_run());
+    let seqs = told.iter().filter_map(|told| match told {
+        RelayEvent::Chat(event) => Some(event.seq),
+        RelayEvent::Agent(event) => Some(event.seq),
+        _ => None,
+    });
+    let seqs: Vec<u64> = seqs.collect();
+    assert_eq!(seqs, (1..=seqs.len() as u64).collect::<Vec<_>>());
+}
+
+#[track_caller]
+fn check_end(end: RunOutcome, expected: &str) {
+    let events = ledger("r", [prompt(), started(), text("so far"), ended(end.clone())]);
+    let told = heard(&mut relay(ALL), &events);
+    let is_last = |told: &&RelayEvent| match told {
+        RelayEvent::Chat(event) => !matches!(event.state, ChatRunState::Delta { .. }),
+        _ => false,
+    };
+    let last: Vec<&RelayEvent> = told.iter().filter(is_last).collect();
+    let [RelayEvent::Chat(event)] = last.as_slice() else { panic!("not one end but {last:?}") };
+    let event = serde_json::to_value(event).unwrap();
+    let said = &event["message"]["content"][0]["text"];
+    assert_eq!(said, "so far");
+    assert_eq!(event["state"], expected, "{end:?}");
+}
+
+#[test]
+fn every_run_ends_exactly_once_and_keeps_what_it_said() {
+    check_end(RunOutcome::Completed, "final");
+    check_end(RunOutcome::MaxTurns { turns: 3 }, "final");
+    check_end(RunOutcome::Aborted { by: "rpc".to_owned() }, "aborted");
+    check_end(RunOutcome::Refused { message: "no".to_owned() }, "error");
+    check_end(RunOutcome::Failed { kind: "auth".to_owned(), message: "no".to_owned() }, "error");
+    check_end(RunOutcome::Interrupted, "error");
+}
+
+#[test]
+fn a_run_that_is_over_says_nothing_more() {
+    let mut events =
+        ledger("r", [prompt(), text("a"), ended(RunOutcome::Completed), text("ghost")]);
+    events.extend(ledger("never-begun", [text("ghost"), ended(RunOutcome::Completed)]));
+    let told = heard(&mut relay(ALL), &events);
+    assert!(!lines(&told).contains("ghost"));
+    assert!(!lines(&told).contains("never-begun"));
+}
+
+#[test]
+fn whoever_comes_late_hears_all_of_it_first() {
+    let events = whole_run();
+    let (earlier, later) = events.split_at(6);
+    let mut late = OpenClawRelay::after(about(), ALL, [], earlier);
+    let mut told = Vec::new();
+    late.catch_up(&mut told);
+    assert_eq!(deltas(&told), ["I look"]);
+    assert!(matches!(told.last(), Some(RelayEvent::Asked(asked)) if asked.id == "q1"));
+    told.extend(heard(&mut late, later));
+    assert_eq!(bridge(&told), "I look\n\nFixed.");
+    assert!(lines(&told).contains(r#""name":"edit_file","toolCallId":"c1","isError":false"#));
+}
+
+#[test]
+fn whoever_comes_after_the_end_hears_nothing_of_it() {
+    let mut late = OpenClawRelay::after(about(), ALL, [], &whole_run());
+    let mut told = Vec::new();
+    late.catch_up(&mut told);
+    assert_eq!(told, []);
+    assert!(!late.is_busy());
+}
+
+#[test]
+fn a_run_older_than_what_is_remembered_still_ends() {
+    let events = ledger("old", [text("tail"), ended(RunOutcome::Completed)]);
+    let (earlier, later) = events.split_at(1);
+    let mut late = OpenClawRelay::after(about(), ALL, [run("old")], earlier);
+    let told = heard(&mut late, later);
+    assert_eq!(bridge(&told), "tail");
+    assert!(!late.is_busy());
+}
+
+#[test]
+fn runs_of_one_session_do_not_mix() {
+    let mut events =
+        ledger("a", [prompt(), text("one"), prompt(), text("!"), ended(RunOutcome::Completed)]);
+    events[2].run = Some(run("b"));
+    let mut relay = relay(ALL);
+    let told = heard(&mut relay, &events);
+    assert_eq!(bridge(&told), "one!");
+    assert!(relay.is_busy());
+    let told =
+        heard(&mut relay, &ledger("b", [started(), text("two"), ended(RunOutcome::Completed)]));
+    assert_eq!(bridge(&told), "two");
+}
+
+#[test]
+fn bytes_told_stay_in_proportion_to_bytes_said() {
+    let mut relay = relay(RelayInterest::default());
+    let (mut told, mut said, mut bytes) = (Vec::new(), 0, 0);
+    relay.hear(&ledger("r", [prompt()])[0], SendCapacity::Enough, &mut told);
+    for event in ledger("r", std::iter::repeat_n(text("0123456789"), 6_000)) {
+        relay.hear(&event, SendCapacity::Enough, &mut told);
+        relay.flush(FlushScope::Enough, &mut told);
+        said += 10;
+        bytes += lines(&told).len();
+        told.clear();
+    }
+    assert!(bytes < said * 3 * NEW_SHARE, "{bytes} bytes for {said}");
+    assert!(relay.holds_text());
+    relay.flush(FlushScope::All, &mut told);
+    assert!(!relay.holds_text());
+}
+
+#[test]
+fn an_endless_reply_is_cut_and_says_so() {
+    let mut relay = relay(RelayInterest::default());
+    let mut told = Vec::new();
+    let long = "x".repeat(REPLY_BYTES_MAX / 2);
+    let events = ledger("r", [prompt(), text(&long), text(&long), text("y"), text("z")]);
+    for event in &events {
+        relay.hear(event, SendCapacity::Enough, &mut told);
+    }
+    relay.flush(FlushScope::All, &mut told);
+    assert!(bridge(&told).ends_with(REPLY_CUT));
+    assert!(!bridge(&told).contains('z'));
+}
+
+/// Bytes of what is told, as they are sent.
+fn sent_bytes(told: &[RelayEvent]) -> usize {
+    let written = told.iter().map(|told| match told {
+        RelayEvent::Chat(event) => serde_json::to_string(event),
+        RelayEvent::Agent(event) => serde_json::to_string(event),
+        RelayEvent::Asked(event) => serde_json::to_string(event),
+        RelayEvent::Answered(event) => serde_json::to_string(event),
+    });
+    written.map(|written| written.unwrap().len()).sum()
+}
+
+#[test]
+fn one_reply_fits_into_what_may_wait_whatever_it_consists_of() {
+    let limits = crate::GatewayLimits::default();
+    for character in ["x", "\u{1}", "\"", "é", "🦀"] {
+        let long = character.repeat(9 * 1024 * 1024 / character.len());
+        let thought = EventKind::Thought { text: long.clone() };
+        let events = ledger("r", [prompt(), thought, text(&long), ended(RunOutcome::Completed)]);
+        let told = heard(&mut relay(ALL), &events);
+        let bytes = sent_bytes(&told);
+        assert!(bytes < limits.buffered_bytes_max * 7 / 8, "{character:?}: {bytes}");
+        let largest = told.iter().map(|one| sent_bytes(std::slice::from_ref(one))).max();
+        assert!(largest.unwrap() < limits.payload_bytes_max, "{character:?}: {largest:?}");
+        // As much of it as fits is there.
+        assert!(bridge(&told).starts_with(&character.repeat(100_000)), "{character:?}");
+    }
+}
+
+#[test]
+fn while_much_waits_text_is_held_back_and_the_end_has_it_all() {
+    let mut relay = relay(ALL);
+    let mut told = Vec::new();
+    let events = ledger(
+        "r",
+        [
+            prompt(),
+            text("one"),
+            tool_started("a"),
+            tool_ended("a", ToolCallStatus::Completed),
+            text("two"),
+            ended(RunOutcome::Completed),
+        ],
+    );
+    for event in &events {
+        relay.hear(event, SendCapacity::Little, &mut told);
+    }
+    assert_eq!(deltas(&told), [""; 0]);
+    assert_eq!(bridge(&told), "one\n\ntwo");
+}
+
+#[test]
+fn questions_are_only_for_whoever_may_answer() {
+    let mut events = ledger("r", [prompt(), asked(), answered("expired"), asked()]);
+    // Also where no run is named.
+    events[3].run = None;
+    let told = heard(&mut relay(ALL), &events);
+    let about_questions =
+        |told: &&RelayEvent| matches!(told, RelayEvent::Asked(_) | RelayEvent::Answered(_));
+    assert_eq!(told.iter().filter(about_questions).count(), 3);
+    assert!(lines(&told).contains(r#"exec.approval.resolved {"id":"q1","decision":"deny""#));
+    let deaf = RelayInterest { tools: true, approvals: false };
+    let told = heard(&mut relay(deaf), &events);
+    assert_eq!(told.iter().filter(about_questions).count(), 0);
+}

@@ -1,0 +1,280 @@
+//! Ledger words and their counterparts in the family's protocol.
+
+use serde_json::{Value, json};
+use zero_core::RunId;
+use zero_core::event::{
+    ApprovalRequest, CallDisplay, ResultContent, RunOutcome, TokenUsage, ToolCallStatus,
+};
+use zero_wire::approvals::ExecApprovalDecision;
+use zero_wire::chat::{ChatBlock, ChatMessage};
+use zero_wire::events::{
+    ApprovalRequestInfo, ApprovalRequestedEvent, ApprovalResolvedEvent, ChatErrorDetail,
+    ChatRunState,
+};
+use zero_wire::tools::ToolContent;
+
+use super::RelaySessionInfo;
+
+/// Why a run did not do what it should.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RunFailure {
+    /// For people.
+    pub(crate) message: String,
+    /// `refusal`, `timeout`, `rate_limit`, `context_length` or `unknown`.
+    pub(crate) kind: &'static str,
+    /// zero's own, finer word.
+    pub(crate) detail: String,
+}
+
+/// Why a run failed; `None` where it did not, or was stopped.
+pub(crate) fn why_it_ended(end: &RunOutcome) -> Option<RunFailure> {
+    let (message, kind, detail) = match end {
+        RunOutcome::Completed
+        | RunOutcome::MaxTokens
+        | RunOutcome::MaxTurns { .. }
+        | RunOutcome::Aborted { .. } => return None,
+        RunOutcome::Refused { message } => (message.as_str(), "refusal", "refusal"),
+        RunOutcome::Failed { kind, message } => {
+            (message.as_str(), family_kind(kind), kind.as_str())
+        }
+        RunOutcome::Interrupted => (INTERRUPTED, "unknown", "interrupted"),
+    };
+    let message = match message.trim() {
+        "" if kind == "refusal" => "the model declined to answer",
+        "" => "the run failed, and nothing says why",
+        _ => message,
+    };
+    Some(RunFailure { message: message.to_owned(), kind, detail: detail.to_owned() })
+}
+
+const INTERRUPTED: &str = "zero was stopped in the middle of this run; what was shown is kept and \
+                           nothing was repeated: send the prompt again to go on";
+
+fn family_kind(kind: &str) -> &'static str {
+    let known = ["refusal", "timeout", "rate_limit", "context_length"];
+    known.into_iter().find(|known| *known == kind).unwrap_or("unknown")
+}
+
+/// The state that ends a run.
+pub(super) fn last_state(
+    end: &RunOutcome,
+    usage: &TokenUsage,
+    message: Option<ChatMessage>,
+) -> ChatRunState {
+    if let Some(failure) = why_it_ended(end) {
+        return ChatRunState::Error {
+            error_message: failure.message,
+            error_kind: Some(failure.kind.to_owned()),
+            error_detail: Some(ChatErrorDetail {
+                provider_error_type: Some(failure.detail),
+                ..ChatErrorDetail::default()
+            }),
+            message,
+        };
+    }
+    let stop_reason = match end {
+        RunOutcome::Aborted { by } => {
+            let (stop_reason, error_message) = (Some(by.clone()), why_stopped(by));
+            return ChatRunState::Aborted { message, stop_reason, error_message };
+        }
+        RunOutcome::MaxTokens => "max_tokens",
+        RunOutcome::MaxTurns { .. } => "max_turns",
+        _ => "stop",
+    };
+    let usage = Some(self::usage(usage));
+    ChatRunState::Final { message, stop_reason: Some(stop_reason.to_owned()), usage }
+}
+
+/// What people are told of a run that they did not stop themselves.
+fn why_stopped(by: &str) -> Option<String> {
+    let why = match by {
+        "rpc" => return None,
+        "shutdown" => "zero is shutting down; send the prompt again when it is back".to_owned(),
+        "timeout" => "the run took longer than it was given".to_owned(),
+        "loop_guard" => "the model kept repeating the same call, so the run was stopped".to_owned(),
+        other => format!("the run was stopped by {other}"),
+    };
+    Some(why)
+}
+
+/// What a run took.
+pub(super) fn usage(usage: &TokenUsage) -> Value {
+    let mut words = json!({
+        "input": usage.input_tokens,
+        "output": usage.output_tokens,
+        "cacheRead": usage.cache_read_tokens,
+        "cacheWrite": usage.cache_write_tokens,
+        "totalTokens": usage.input_tokens.saturating_add(usage.output_tokens),
+    });
+    if let Some(cost) = usage.cost_usd {
+        words["cost"] = json!({"total": cost});
+    }
+    words
+}
+
+/// A reply; `None` when nothing was said.
+pub(super) fn message(thoughts: &str, text: &str, timestamp: i64) -> Option<ChatMessage> {
+    let mut content = Vec::new();
+    if !thoughts.is_empty() {
+        content.push(ChatBlock::Thinking { thinking: thoughts.to_owned() });
+    }
+    if !text.is_empty() {
+        content.push(ChatBlock::Text { text: text.to_owned() });
+    }
+    let said = !content.is_empty();
+    said.then(|| ChatMessage { role: "assistant".to_owned(), content, timestamp })
+}
+
+/// What a tool shows.
+pub(super) struct OpenClawToolResult {
+    pub(super) is_error: Option<bool>,
+    pub(super) content: Vec<ToolContent>,
+    pub(super) details: Value,
+}
+
+pub(super) fn partial_result(progress: Option<&str>) -> OpenClawToolResult {
+    let text = |text: &str| ToolContent::Text { text: text.to_owned() };
+    let content = progress.map(text).into_iter().collect();
+    OpenClawToolResult { is_error: None, content, details: json!({}) }
+}
+
+pub(super) fn result(
+    status: ToolCallStatus,
+    content: &[ResultContent],
+    display: Option<&CallDisplay>,
+) -> OpenClawToolResult {
+    let mut details = json!({"status": status});
+    match display {
+        Some(CallDisplay::Diff { path, unified, .. }) => {
+            details["path"] = json!(path);
+            details["diff"] = json!(unified);
+        }
+        Some(CallDisplay::Markdown { text }) => details["markdown"] = json!(text),
+        None => {}
+    }
+    let content = content.iter().cloned().map(ToolContent::from).collect();
+    OpenClawToolResult { is_error: Some(status != ToolCallStatus::Completed), content, details }
+}
+
+/// What is asked, as the family sees it: every call looks like a command.
+pub(super) fn asked(
+    request: &ApprovalRequest,
+    about: &RelaySessionInfo,
+    run: Option<&RunId>,
+    created_at_ms: i64,
+) -> ApprovalRequestedEvent {
+    ApprovalRequestedEvent {
+        id: request.id.clone(),
+        request: ApprovalRequestInfo {
+            command: command_of(request),
+            cwd: request.cwd.clone(),
+            host: about.host.clone(),
+            session_key: about.key.clone(),
+            agent_id: about.agent.clone(),
+            run_id: run.map(ToString::to_string),
+            tool_call_id: request.call.clone(),
+            allowed_decisions: decisions_of(request),
+        },
+        created_at_ms,
+        expires_at_ms: request.expires_ms,
+    }
+}
+
+/// The same as a run tells it. To the family every question is about a command.
+pub(super) fn approval(request: &ApprovalRequest, about: &RelaySessionInfo) -> Value {
+    json!({
+        "phase": "requested", "kind": "exec", "status": "pending",
+        "approvalId": request.id, "toolCallId": request.call,
+        "command": command_of(request), "host": about.host, "title": request.title,
+    })
+}
+
+/// The answer, as the family sees it.
+pub(super) fn answered(id: &str, answer: &str, by: &str, ts: i64) -> ApprovalResolvedEvent {
+    let (id, resolved_by) = (id.to_owned(), by.to_owned());
+    ApprovalResolvedEvent { id, decision: decision_of(answer), resolved_by, ts }
+}
+
+/// The commands of a call, or what it will do where it runs none.
+pub(crate) fn command_of(request: &ApprovalRequest) -> String {
+    if request.commands.is_empty() { request.title.clone() } else { request.commands.join("\n") }
+}
+
+/// What may be answered. Whoever is asked can always say no.
+pub(crate) fn decisions_of(request: &ApprovalRequest) -> Vec<ExecApprovalDecision> {
+    let offered = |id: &str| request.options.iter().any(|option| option.id == id);
+    let mut decisions = Vec::new();
+    if offered("allow_once") {
+        decisions.push(ExecApprovalDecision::AllowOnce);
+    }
+    if offered("allow_always") {
+        decisions.push(ExecApprovalDecision::AllowAlways);
+    }
+    decisions.push(ExecApprovalDecision::Deny);
+    decisions
+}
+
+/// An answer in the family's words: what allows nothing denies.
+pub(super) fn decision_of(answer: &str) -> ExecApprovalDecision {
+    match answer {
+        "allow_once" => ExecApprovalDecision::AllowOnce,
+        "allow_always" => ExecApprovalDecision::AllowAlways,
+        _ => ExecApprovalDecision::Deny,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(end: RunOutcome, expected: Value) {
+        let mut state =
+            serde_json::to_value(last_state(&end, &TokenUsage::default(), None)).unwrap();
+        state.as_object_mut().unwrap().remove("usage");
+        assert_eq!(state, expected, "{end:?}");
+    }
+
+    fn failed(kind: &str) -> RunOutcome {
+        RunOutcome::Failed { kind: kind.to_owned(), message: "why".to_owned() }
+    }
+
+    #[test]
+    fn every_end_has_its_state() {
+        check(RunOutcome::Completed, json!({"state": "final", "stopReason": "stop"}));
+        check(RunOutcome::MaxTokens, json!({"state": "final", "stopReason": "max_tokens"}));
+        check(
+            RunOutcome::MaxTurns { turns: 2 },
+            json!({"state": "final", "stopReason": "max_turns"}),
+        );
+        let by = |by: &str| RunOutcome::Aborted { by: by.to_owned() };
+        check(by("rpc"), json!({"state": "aborted", "stopReason": "rpc"}));
+        check(
+            by("shutdown"),
+            json!({
+                "state": "aborted", "stopReason": "shutdown",
+                "errorMessage": "zero is shutting down; send the prompt again when it is back",
+            }),
+        );
+        let error = |kind: &str, detail: &str, message: &str| json!({"state": "error", "errorMessage": message, "errorKind": kind, "errorDetail": {"providerErrorType": detail}});
+        for kind in ["timeout", "rate_limit", "context_length", "refusal"] {
+            check(failed(kind), error(kind, kind, "why"));
+        }
+        for kind in ["auth", "network", "server", "store", "tool_host", "internal"] {
+            check(failed(kind), error("unknown", kind, "why"));
+        }
+        check(RunOutcome::Interrupted, error("unknown", "interrupted", INTERRUPTED));
+        let refused = |message: &str| RunOutcome::Refused { message: message.to_owned() };
+        check(refused("I will not"), error("refusal", "refusal", "I will not"));
+        check(refused(" "), error("refusal", "refusal", "the model declined to answer"));
+    }
+
+    #[test]
+    fn what_allows_nothing_denies() {
+        for answer in ["reject_once", "reject_always", "expired", "cancelled", "", "allow"] {
+            assert_eq!(decision_of(answer), ExecApprovalDecision::Deny, "{answer}");
+        }
+        assert_eq!(decision_of("allow_once"), ExecApprovalDecision::AllowOnce);
+        assert_eq!(decision_of("allow_always"), ExecApprovalDecision::AllowAlways);
+    }
+}

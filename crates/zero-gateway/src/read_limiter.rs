@@ -1,0 +1,206 @@
+//! Turns to read much of a session.
+//!
+//! Whoever asks for a history makes zero read, parse and write megabytes. A turn is waited for in
+//! three queues, each first come, first served: that of the connection, that of its token, that of
+//! all. Since a connection has one place in the queue of its token, and a token few in that of all,
+//! nobody gets a larger share by asking more often.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
+use zero_session::store::StoreError;
+
+/// Bounds of reading.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ReadLimits {
+    /// At a time.
+    pub(crate) all_max: usize,
+    /// At a time with one token.
+    pub(crate) of_one_max: usize,
+    /// That wait or read with one token.
+    pub(crate) asked_max: usize,
+    /// How long one waits.
+    pub(crate) wait_max: Duration,
+}
+
+/// Those who read much.
+pub(crate) struct ReadLimiter {
+    limits: ReadLimits,
+    all: Arc<Semaphore>,
+    by_name: Arc<Mutex<HashMap<String, TokenReads>>>,
+}
+
+struct TokenReads {
+    turns: Arc<Semaphore>,
+    asked: usize,
+}
+
+/// Why there is no turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReadLimitError {
+    /// Too many were asked for.
+    TooMany {
+        /// So many there may be.
+        max: usize,
+    },
+    /// It took too long.
+    TooLong,
+}
+
+/// A turn, until this is dropped.
+pub(crate) struct ReadPermit {
+    _permits: [OwnedSemaphorePermit; 3],
+    _asked: ReadRequestGuard,
+}
+
+impl ReadLimiter {
+    pub(crate) fn new(limits: ReadLimits) -> Self {
+        Self { limits, all: Arc::new(Semaphore::new(limits.all_max)), by_name: Arc::default() }
+    }
+
+    /// The queue of a connection.
+    pub(crate) fn of_connection() -> Arc<Semaphore> {
+        Arc::new(Semaphore::new(1))
+    }
+
+    /// A turn for a connection of somebody. Whoever stops waiting has left every queue.
+    pub(crate) async fn turn(
+        &self,
+        name: &str,
+        connection: &Arc<Semaphore>,
+    ) -> Result<ReadPermit, ReadLimitError> {
+        let (asked, of_one) = self.ask(name)?;
+        let permits = async {
+            let connection = Arc::clone(connection).acquire_owned().await.ok()?;
+            let of_one = of_one.acquire_owned().await.ok()?;
+            let of_all = Arc::clone(&self.all).acquire_owned().await.ok()?;
+            Some([connection, of_one, of_all])
+        };
+        match timeout(self.limits.wait_max, permits).await {
+            Ok(Some(permits)) => Ok(ReadPermit { _permits: permits, _asked: asked }),
+            // None of them is ever closed.
+            Ok(None) | Err(_) => Err(ReadLimitError::TooLong),
+        }
+    }
+
+    fn ask(&self, name: &str) -> Result<(ReadRequestGuard, Arc<Semaphore>), ReadLimitError> {
+        let mut by_name = lock(&self.by_name);
+        let new =
+            || TokenReads { turns: Arc::new(Semaphore::new(self.limits.of_one_max)), asked: 0 };
+        let of_one = by_name.entry(name.to_owned()).or_insert_with(new);
+        if of_one.asked >= self.limits.asked_max {
+            return Err(ReadLimitError::TooMany { max: self.limits.asked_max });
+        }
+        of_one.asked += 1;
+        let asked = ReadRequestGuard { by_name: Arc::clone(&self.by_name), name: name.to_owned() };
+        Ok((asked, Arc::clone(&of_one.turns)))
+    }
+}
+
+/// Somebody asked for a turn and has not left.
+struct ReadRequestGuard {
+    by_name: Arc<Mutex<HashMap<String, TokenReads>>>,
+    name: String,
+}
+
+impl Drop for ReadRequestGuard {
+    fn drop(&mut self) {
+        let mut by_name = lock(&self.by_name);
+        if let Entry::Occupied(mut of_one) = by_name.entry(std::mem::take(&mut self.name)) {
+            of_one.get_mut().asked = of_one.get().asked.saturating_sub(1);
+            if of_one.get().asked == 0 {
+                of_one.remove();
+            }
+        }
+    }
+}
+
+fn lock(
+    by_name: &Mutex<HashMap<String, TokenReads>>,
+) -> MutexGuard<'_, HashMap<String, TokenReads>> {
+    by_name.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Has something done on a thread where it holds up no connection.
+pub(crate) async fn aside<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, StoreError> {
+    tokio::task::spawn_blocking(work).await.map_err(|error| StoreError::Broken {
+        verb: "make an answer of what it has",
+        why: error.to_string(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+
+    use super::*;
+
+    const LIMITS: ReadLimits =
+        ReadLimits { all_max: 3, of_one_max: 2, asked_max: 4, wait_max: Duration::from_secs(30) };
+
+    /// A turn, if there is one now.
+    fn now(reads: &ReadLimiter, name: &str, connection: &Arc<Semaphore>) -> Option<ReadPermit> {
+        reads.turn(name, connection).now_or_never().map(|turn| turn.ok().unwrap())
+    }
+
+    #[tokio::test]
+    async fn nobody_has_all_turns() {
+        let reads = ReadLimiter::new(LIMITS);
+        let connections = [(); 5].map(|()| ReadLimiter::of_connection());
+        let first = now(&reads, "ann", &connections[0]).unwrap();
+        assert!(now(&reads, "ann", &connections[0]).is_none(), "one of a connection");
+        let _second = now(&reads, "ann", &connections[1]).unwrap();
+        assert!(now(&reads, "ann", &connections[2]).is_none(), "two of a token");
+        let _third = now(&reads, "bob", &connections[3]).unwrap();
+        assert!(now(&reads, "eve", &connections[4]).is_none(), "three of all");
+        drop(first);
+        assert!(now(&reads, "eve", &connections[4]).is_some());
+    }
+
+    #[tokio::test]
+    async fn who_asks_often_is_not_served_before_who_asks_once() {
+        let reads = ReadLimiter::new(ReadLimits { all_max: 1, asked_max: 100, ..LIMITS });
+        let (busy, other) = (ReadLimiter::of_connection(), ReadLimiter::of_connection());
+        let held = now(&reads, "ann", &busy).unwrap();
+        let mut many: Vec<_> = (0..50).map(|_| Box::pin(reads.turn("ann", &busy))).collect();
+        for waiting in &mut many {
+            assert!(futures_util::poll!(waiting).is_pending());
+        }
+        let mut one = Box::pin(reads.turn("bob", &other));
+        assert!(futures_util::poll!(&mut one).is_pending());
+        drop(held);
+        assert!(futures_util::poll!(&mut one).is_ready(), "fifty came before it");
+    }
+
+    #[tokio::test]
+    async fn who_leaves_is_forgotten() {
+        let reads = ReadLimiter::new(LIMITS);
+        let connection = ReadLimiter::of_connection();
+        let held = now(&reads, "ann", &connection).unwrap();
+        let mut waiting = Vec::new();
+        for _ in 1..LIMITS.asked_max {
+            let mut turn = Box::pin(reads.turn("ann", &connection));
+            assert!(futures_util::poll!(&mut turn).is_pending());
+            waiting.push(turn);
+        }
+        let refused = reads.turn("ann", &connection).await.err();
+        assert_eq!(refused, Some(ReadLimitError::TooMany { max: 4 }));
+        waiting.clear();
+        drop(held);
+        assert!(lock(&reads.by_name).is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nobody_waits_for_ever() {
+        let reads = ReadLimiter::new(LIMITS);
+        let connection = ReadLimiter::of_connection();
+        let _held = now(&reads, "ann", &connection).unwrap();
+        assert_eq!(reads.turn("ann", &connection).await.err(), Some(ReadLimitError::TooLong));
+    }
+}

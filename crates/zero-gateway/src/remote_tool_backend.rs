@@ -1,0 +1,465 @@
+//! Hands at the other end of a connection: a client beside the files does the work of a session.
+//!
+//! The client decides what it does and enforces its own policy. Here is only what keeps it honest
+//! towards the loop: a call is asked once and answered once, by the connection it was sent to, in
+//! bounded size; and when the connection ends, every call ends with it.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{oneshot, watch};
+use tokio_util::sync::CancellationToken;
+use zero_core::{ToolKind, sanitize};
+use zero_runtime::DialectName;
+use zero_runtime::tool::BoxFuture;
+use zero_session::PermissionMode;
+use zero_session::event::{FilePosition, ToolCallStatus};
+use zero_session::store::SessionRecord;
+use zero_session::tool_backend::{
+    BackendCall, BackendResult, CallObserver, ToolBackend, ToolBackendError, ToolCatalog, ToolList,
+};
+use zero_wire::ErrorPayload;
+use zero_wire::tools::{
+    TOOLS_CANCEL, TOOLS_DISPLACED, TOOLS_TERMS, TOOLS_USE, ToolsCancelEvent, ToolsDisplacedEvent,
+    ToolsProgressParams, ToolsResultParams, ToolsTerms, ToolsUseEvent,
+};
+
+use crate::history::json_bytes;
+use crate::send_queue::SendQueue;
+use crate::tool_offer::ToolOffer;
+
+/// How long a host may take to offer its tools in a dialect.
+const OFFER_WAIT: Duration = Duration::from_secs(15);
+/// How long a host may take to end a call that was cancelled.
+const CANCEL_GRACE: Duration = Duration::from_secs(5);
+/// Calls that one host may have at a time, for one session.
+const CALLS_MAX: usize = 64;
+/// Bytes of a result, in JSON.
+const RESULT_BYTES_MAX: usize = 10 * 1024 * 1024;
+/// Characters of a title.
+const TITLE_LEN_MAX: usize = 500;
+/// Bytes of a word on progress.
+const PROGRESS_BYTES_MAX: usize = 64 * 1024;
+/// Places that a call may name.
+const PLACES_MAX: usize = 100;
+
+/// Hands at the other end of a connection, for one session.
+pub(crate) struct RemoteToolBackend {
+    session_id: String,
+    session_key: String,
+    host: String,
+    outbox: SendQueue,
+    terms: Mutex<HostSettings>,
+    offer: watch::Sender<Option<Arc<ToolOffer>>>,
+    calls: Mutex<HashMap<String, PendingCall>>,
+    /// Cancelled when the connection ends or hosts these tools no more.
+    gone: CancellationToken,
+    /// Who hosts them instead, once another connection took over.
+    displaced_by: OnceLock<String>,
+    /// How long a run waits for the host when it is lost.
+    comes_back_within: Duration,
+}
+
+/// What the host was told last.
+#[derive(Clone, Copy)]
+struct HostSettings {
+    dialect: DialectName,
+    mode: Option<PermissionMode>,
+}
+
+/// A call that the host was asked for.
+struct PendingCall {
+    /// Takes the result; gone once it came.
+    answer: oneshot::Sender<BackendResult>,
+    watch: Arc<dyn CallObserver>,
+    /// What is known of it, for progress that says only part.
+    title: String,
+    kind: ToolKind,
+}
+
+impl PendingCall {
+    /// The host says what it does.
+    fn described(&mut self, title: &str, kind: Option<ToolKind>, locations: Vec<FilePosition>) {
+        self.title = one_line(title, TITLE_LEN_MAX);
+        self.kind = kind.unwrap_or(self.kind);
+        self.watch.described(self.title.clone(), self.kind, some_places(locations));
+    }
+}
+
+impl RemoteToolBackend {
+    /// Hands that lead to a connection, until `gone`.
+    pub(crate) fn new(
+        session: &SessionRecord,
+        host: &str,
+        outbox: SendQueue,
+        gone: CancellationToken,
+        comes_back_within: Duration,
+    ) -> Arc<Self> {
+        let dialect = DialectName::Canonical;
+        Arc::new(Self {
+            session_id: session.id.to_string(),
+            session_key: session.key.to_string(),
+            host: host.to_owned(),
+            outbox,
+            terms: Mutex::new(HostSettings { dialect, mode: None }),
+            offer: watch::Sender::new(None),
+            calls: Mutex::default(),
+            gone,
+            displaced_by: OnceLock::new(),
+            comes_back_within,
+        })
+    }
+
+    /// Says in which words and how freely the host should begin.
+    pub(crate) fn begin(
+        &self,
+        dialect: Option<DialectName>,
+        mode: Option<PermissionMode>,
+    ) -> ToolsTerms {
+        let dialect = dialect.unwrap_or(DialectName::Canonical);
+        let terms = HostSettings { dialect, mode };
+        *self.terms.lock().unwrap_or_else(PoisonError::into_inner) = terms;
+        self.written(terms)
+    }
+
+    /// The id of the session.
+    pub(crate) fn session_id(&self) -> &str {
+        &self.session_id
+    }
+
+    /// The key of the session.
+    pub(crate) fn session_key(&self) -> &str {
+        &self.session_key
+    }
+
+    /// Hosts the session no more; what it was asked ends.
+    pub(crate) fn leave(&self) {
+        self.gone.cancel();
+    }
+
+    /// Another connection hosts the session from now on: what these were asked ends, and their
+    /// host is told.
+    pub(crate) fn displace(&self, host: &str) {
+        if self.displaced_by.set(host.to_owned()).is_err() {
+            return;
+        }
+        self.gone.cancel();
+        let displaced = ToolsDisplacedEvent {
+            session_key: self.session_key.clone(),
+            session_id: self.session_id.clone(),
+            host: host.to_owned(),
+        };
+        self.outbox.event(TOOLS_DISPLACED, &displaced);
+    }
+
+    /// Who hosts the session instead, if another connection took over.
+    pub(crate) fn displaced_by(&self) -> Option<&str> {
+        self.displaced_by.get().map(String::as_str)
+    }
+
+    /// Whether their connection still hosts the session.
+    pub(crate) fn is_there(&self) -> bool {
+        !self.gone.is_cancelled()
+    }
+
+    /// What their host calls itself.
+    pub(crate) fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// The host says which tools there are.
+    pub(crate) fn offer(&self, offer: ToolOffer) {
+        self.offer.send_replace(Some(Arc::new(offer)));
+    }
+
+    /// The tools that it has said there are.
+    pub(crate) fn tools(&self) -> Option<ToolList> {
+        self.offer.borrow().as_ref().map(|offer| offer.bench.tools.clone())
+    }
+
+    /// The host says how far a call is.
+    pub(crate) fn progress(&self, params: ToolsProgressParams) -> Result<(), ErrorPayload> {
+        if params.title.is_none() && params.message.is_none() {
+            let why = "invalid tools/progress params: give at least one of title and message";
+            return Err(ErrorPayload::invalid(why));
+        }
+        let mut calls = self.calls();
+        let waiting = calls
+            .get_mut(&params.tool_call_id)
+            .ok_or_else(|| nobody_waits(&params.tool_call_id))?;
+        if let Some(title) = params.title {
+            waiting.described(&title, params.kind, params.locations);
+        }
+        if let Some(message) = params.message {
+            waiting.watch.progress(sanitize::harmless(&cut(message, PROGRESS_BYTES_MAX)));
+        }
+        Ok(())
+    }
+
+    /// The host says what became of a call: once.
+    pub(crate) fn result(&self, params: ToolsResultParams) -> Result<(), ErrorPayload> {
+        let waiting = self.calls().remove(&params.tool_call_id);
+        let Some(mut waiting) = waiting else { return Err(nobody_waits(&params.tool_call_id)) };
+        let bytes = json_bytes(&params);
+        // The loop may have stopped waiting a moment ago; that is no fault of the host.
+        if bytes > RESULT_BYTES_MAX {
+            let why = format!("the result has {bytes} bytes, more than {RESULT_BYTES_MAX}");
+            let told = format!("{why}; ask for less at a time");
+            let _ = waiting.answer.send(BackendResult::words(ToolCallStatus::Failed, told));
+            return Err(ErrorPayload::invalid(format!("{why}; the call was settled as failed")));
+        }
+        if let Some(title) = &params.title {
+            waiting.described(title, params.kind, Vec::new());
+        }
+        let _ = waiting.answer.send(end_of(params));
+        Ok(())
+    }
+
+    fn calls(&self) -> MutexGuard<'_, HashMap<String, PendingCall>> {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn written(&self, terms: HostSettings) -> ToolsTerms {
+        ToolsTerms {
+            session_key: self.session_key.clone(),
+            session_id: self.session_id.clone(),
+            dialect: terms.dialect.as_str().to_owned(),
+            mode: terms.mode.map(|mode| mode.as_str().to_owned()),
+        }
+    }
+
+    /// Changes the terms and tells the host, if they differ from what it knows.
+    fn demand(&self, change: impl FnOnce(&mut HostSettings)) -> Result<(), ToolBackendError> {
+        let terms = {
+            let mut terms = self.terms.lock().unwrap_or_else(PoisonError::into_inner);
+            change(&mut terms);
+            *terms
+        };
+        if self.outbox.event(TOOLS_TERMS, &self.written(terms)) { Ok(()) } else { Err(self.away()) }
+    }
+
+    fn away(&self) -> ToolBackendError {
+        ToolBackendError::Away { host: self.host.clone() }
+    }
+
+    async fn wait_for_offer(&self, dialect: DialectName) -> Result<ToolCatalog, ToolBackendError> {
+        let mut offers = self.offer.subscribe();
+        let fits = |offer: &Option<Arc<ToolOffer>>| {
+            offer.as_ref().is_some_and(|offer| offer.dialect == dialect)
+        };
+        if !fits(&offers.borrow_and_update()) {
+            // The host may be about to offer what it was told at first; to be told again harms
+            // nothing.
+            self.demand(|terms| terms.dialect = dialect)?;
+        }
+        let offered = tokio::time::timeout(OFFER_WAIT, offers.wait_for(fits));
+        let Some(offered) = self.gone.run_until_cancelled(offered).await else {
+            return Err(self.away());
+        };
+        match offered {
+            Ok(Ok(offer)) => {
+                offer.as_ref().map(|offer| offer.bench.clone()).ok_or_else(|| self.away())
+            }
+            Ok(Err(_)) => Err(self.away()),
+            Err(_) => Err(ToolBackendError::Workspace(format!(
+                "the tool host {} did not offer its tools in the dialect `{dialect}` within {} s; \
+                 look there for what it is waiting for",
+                self.host,
+                OFFER_WAIT.as_secs()
+            ))),
+        }
+    }
+
+    async fn ask(
+        &self,
+        call: BackendCall,
+        cancel: CancellationToken,
+        watch: Arc<dyn CallObserver>,
+    ) -> BackendResult {
+        let failed = |text: String| BackendResult::words(ToolCallStatus::Failed, text);
+        if self.gone.is_cancelled() {
+            return failed(self.away().to_string());
+        }
+        if cancel.is_cancelled() {
+            return BackendResult::words(ToolCallStatus::Cancelled, "stopped before it was begun");
+        }
+        let kind = self.kind_of(&call);
+        let Some(kind) = kind else {
+            return failed(format!(
+                "there is no tool `{}` with the tool host {} now",
+                call.tool, self.host
+            ));
+        };
+        let (answer, mut answered) = oneshot::channel();
+        {
+            let mut calls = self.calls();
+            if calls.len() >= CALLS_MAX {
+                return failed(format!(
+                    "the tool host {} has {CALLS_MAX} calls at work; wait for one to end",
+                    self.host
+                ));
+            }
+            if calls.contains_key(&call.id) {
+                return failed(format!("a call `{}` is at work already", call.id));
+            }
+            let waiting = PendingCall { answer, watch, title: call.tool.clone(), kind };
+            calls.insert(call.id.clone(), waiting);
+        }
+        let mut asked = PendingCallGuard { hands: self, id: &call.id, settled: false };
+        let order = ToolsUseEvent {
+            session_id: self.session_id.clone(),
+            tool_call_id: call.id.clone(),
+            tool_name: call.tool,
+            input: call.input,
+        };
+        if !self.outbox.event(TOOLS_USE, &order) {
+            asked.settled = true;
+            return failed(self.went_away());
+        }
+        let end = tokio::select! {
+            biased;
+            end = &mut answered => end.ok(),
+            () = self.gone.cancelled() => None,
+            () = cancel.cancelled() => {
+                asked.cancel();
+                tokio::select! {
+                    biased;
+                    end = &mut answered => end.ok(),
+                    () = self.gone.cancelled() => None,
+                    () = tokio::time::sleep(CANCEL_GRACE) => {
+                        asked.settled = true;
+                        return BackendResult::words(ToolCallStatus::Cancelled, format!(
+                            "stopped; the tool host {} did not say within {} s what became of it",
+                            self.host,
+                            CANCEL_GRACE.as_secs()
+                        ));
+                    }
+                }
+            }
+        };
+        asked.settled = true;
+        end.unwrap_or_else(|| failed(self.went_away()))
+    }
+
+    fn went_away(&self) -> String {
+        format!(
+            "the tool host {} went away; whether it happened is not known: look before you repeat it",
+            self.host
+        )
+    }
+
+    /// What kind of tool a call is for; `None` where the host offers none by that name.
+    fn kind_of(&self, call: &BackendCall) -> Option<ToolKind> {
+        let offer = self.offer.borrow();
+        let offer = offer.as_ref().filter(|offer| offer.dialect == call.dialect)?;
+        offer.bench.tools.iter().find(|tool| tool.name == call.tool).map(|tool| tool.kind)
+    }
+}
+
+/// A call that the host was asked for. However the wait for it ends, it is not waited for any more,
+/// and a host that was not heard is told so.
+struct PendingCallGuard<'a> {
+    hands: &'a RemoteToolBackend,
+    id: &'a str,
+    settled: bool,
+}
+
+impl PendingCallGuard<'_> {
+    fn cancel(&self) {
+        let cancel = ToolsCancelEvent {
+            session_id: self.hands.session_id.clone(),
+            tool_call_id: self.id.to_owned(),
+        };
+        self.hands.outbox.event(TOOLS_CANCEL, &cancel);
+    }
+}
+
+impl Drop for PendingCallGuard<'_> {
+    fn drop(&mut self) {
+        self.hands.calls().remove(self.id);
+        if !self.settled {
+            self.cancel();
+        }
+    }
+}
+
+impl ToolBackend for RemoteToolBackend {
+    fn bench(&self, dialect: DialectName) -> BoxFuture<'_, Result<ToolCatalog, ToolBackendError>> {
+        Box::pin(self.wait_for_offer(dialect))
+    }
+
+    fn call(
+        &self,
+        call: BackendCall,
+        cancel: CancellationToken,
+        watch: Arc<dyn CallObserver>,
+    ) -> BoxFuture<'_, BackendResult> {
+        Box::pin(self.ask(call, cancel, watch))
+    }
+
+    fn set_mode(&self, mode: PermissionMode) -> BoxFuture<'_, Result<(), ToolBackendError>> {
+        let told = if self.gone.is_cancelled() {
+            Err(self.away())
+        } else {
+            self.demand(|terms| terms.mode = Some(mode))
+        };
+        Box::pin(std::future::ready(told))
+    }
+
+    fn whereabouts(&self) -> String {
+        self.host.clone()
+    }
+
+    fn folder(&self) -> Option<PathBuf> {
+        None
+    }
+
+    fn comes_back_within(&self) -> Duration {
+        self.comes_back_within
+    }
+}
+
+fn nobody_waits(call: &str) -> ErrorPayload {
+    let call: String = call.chars().take(128).flat_map(char::escape_debug).collect();
+    ErrorPayload::invalid(format!(
+        "nobody waits for call `{call}` here: it was answered, given up, or never asked of this \
+         connection"
+    ))
+}
+
+/// What became of a call. A host cannot call an error a success: `isError` counts more.
+fn end_of(params: ToolsResultParams) -> BackendResult {
+    let status = match (params.status, params.is_error) {
+        (Some(ToolCallStatus::Completed) | None, true) => ToolCallStatus::Failed,
+        (None, false) => ToolCallStatus::Completed,
+        (Some(status), _) => status,
+    };
+    BackendResult {
+        status,
+        content: params.content.into_iter().map(Into::into).collect(),
+        display: params.display,
+        locations: some_places(params.locations),
+        plan: params.plan,
+    }
+}
+
+fn some_places(mut places: Vec<FilePosition>) -> Vec<FilePosition> {
+    places.truncate(PLACES_MAX);
+    places
+}
+
+/// A title as people can be shown it.
+fn one_line(text: &str, chars_max: usize) -> String {
+    let plain = |c: char| if sanitize::is_harmless(c) { c } else { ' ' };
+    text.chars().take(chars_max).map(plain).collect()
+}
+
+fn cut(mut text: String, bytes_max: usize) -> String {
+    text.truncate(text.floor_char_boundary(bytes_max));
+    text
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,321 @@
+//! A client that hosts tools, and what it can get wrong.
+
+use std::path::PathBuf;
+
+use super::*;
+use crate::testing::{SentFrames, outbox};
+use serde_json::{Value, json};
+use zero_core::SessionId;
+use zero_session::event::ResultContent;
+use zero_session::key::SessionKey;
+use zero_session::store::ToolHostLocation;
+use zero_wire::tools::{OfferedTool, ToolContent, ToolsOfferParams};
+
+struct RemoteBackendFixture {
+    hands: Arc<RemoteToolBackend>,
+    frames: SentFrames,
+    gone: CancellationToken,
+    cancel: CancellationToken,
+    heard: Arc<CallLog>,
+}
+
+#[derive(Default)]
+struct CallLog(Mutex<Vec<String>>);
+
+impl CallObserver for CallLog {
+    fn described(&self, title: String, kind: ToolKind, locations: Vec<FilePosition>) {
+        let note = format!("{title} {} {}", kind.word(), locations.len());
+        self.0.lock().unwrap().push(note);
+    }
+
+    fn progress(&self, message: String) {
+        self.0.lock().unwrap().push(message);
+    }
+}
+
+fn rig() -> RemoteBackendFixture {
+    let session = SessionRecord {
+        id: SessionId::new("sess_1").unwrap(),
+        key: SessionKey::resolve("main", "main").unwrap(),
+        label: None,
+        title: None,
+        agent: "main".to_owned(),
+        model: None,
+        mode: None,
+        thinking: None,
+        cwd: None,
+        owner: "ann".to_owned(),
+        tool_host: ToolHostLocation::Gateway,
+        created_ms: 0,
+        updated_ms: 0,
+        transcript: 1,
+        usage: Default::default(),
+        context_tokens: None,
+    };
+    let (outbox, frames) = outbox();
+    let gone = CancellationToken::new();
+    let hands = RemoteToolBackend::new(&session, "laptop", outbox, gone.clone(), Duration::ZERO);
+    RemoteBackendFixture {
+        hands,
+        frames,
+        gone,
+        cancel: CancellationToken::new(),
+        heard: Arc::default(),
+    }
+}
+
+fn offer(dialect: &str, tools: &[&str]) -> ToolOffer {
+    let tool = |name: &&str| OfferedTool {
+        name: (*name).to_owned(),
+        canonical: "Read".to_owned(),
+        description: String::new(),
+        input_schema: json!({}),
+        kind: ToolKind::Read,
+        read_only: true,
+    };
+    ToolOffer::of(ToolsOfferParams {
+        session_key: "main".to_owned(),
+        dialect: dialect.to_owned(),
+        cwd: "/w".to_owned(),
+        system: "linux".to_owned(),
+        tools: tools.iter().map(tool).collect(),
+        ..ToolsOfferParams::default()
+    })
+    .unwrap()
+}
+
+fn result(call: &str, text: &str, is_error: bool) -> ToolsResultParams {
+    ToolsResultParams {
+        session_id: "sess_1".to_owned(),
+        tool_call_id: call.to_owned(),
+        content: vec![ToolContent::Text { text: text.to_owned() }],
+        is_error,
+        status: None,
+        title: None,
+        kind: None,
+        display: None,
+        locations: Vec::new(),
+        plan: None,
+    }
+}
+
+fn call(id: &str, tool: &str) -> BackendCall {
+    BackendCall {
+        id: id.to_owned(),
+        tool: tool.to_owned(),
+        input: json!({"path": "a"}),
+        dialect: DialectName::Acp,
+    }
+}
+
+fn words(end: &BackendResult) -> (ToolCallStatus, &str) {
+    let [ResultContent::Text { text }] = end.content.as_slice() else { panic!("{end:?}") };
+    (end.status, text)
+}
+
+impl RemoteBackendFixture {
+    /// Has offered `read` in the dialect of the calls.
+    fn ready() -> Self {
+        let rig = rig();
+        rig.hands.offer(offer("acp", &["read"]));
+        rig
+    }
+
+    fn ask(&self, id: &str, tool: &str) -> tokio::task::JoinHandle<BackendResult> {
+        let (hands, cancel) = (Arc::clone(&self.hands), self.cancel.clone());
+        let (call, watch) = (call(id, tool), Arc::clone(&self.heard));
+        tokio::spawn(async move { hands.call(call, cancel, watch).await })
+    }
+
+    async fn event(&mut self) -> (String, Value) {
+        let frame = self.frames.event().await;
+        (frame.event, frame.payload.unwrap())
+    }
+}
+
+#[tokio::test]
+async fn a_call_goes_there_and_its_result_comes_back() {
+    let mut rig = RemoteBackendFixture::ready();
+    let asked = rig.ask("c1", "read");
+    let (name, payload) = rig.event().await;
+    assert_eq!(name, "tools/use");
+    let expected = json!({
+        "sessionId": "sess_1", "toolCallId": "c1", "toolName": "read", "input": {"path": "a"}
+    });
+    assert_eq!(payload, expected);
+    let progress = |title: Option<&str>, message: Option<&str>| ToolsProgressParams {
+        session_id: "sess_1".to_owned(),
+        tool_call_id: "c1".to_owned(),
+        title: title.map(str::to_owned),
+        message: message.map(str::to_owned),
+        ..ToolsProgressParams::default()
+    };
+    rig.hands.progress(progress(Some("Read a"), None)).unwrap();
+    rig.hands.progress(progress(None, Some("half\u{1b}[2J"))).unwrap();
+    rig.hands.progress(progress(Some("Rm\n\u{202e}a"), None)).unwrap();
+    let nothing = rig.hands.progress(progress(None, None)).unwrap_err();
+    assert!(nothing.message.contains("at least one of title and message"), "{}", nothing.message);
+    rig.hands.result(result("c1", "the text", false)).unwrap();
+    assert_eq!(words(&asked.await.unwrap()), (ToolCallStatus::Completed, "the text"));
+    assert_eq!(*rig.heard.0.lock().unwrap(), ["Read a read 0", "half\u{FFFD}[2J", "Rm  a read 0"]);
+}
+
+#[tokio::test]
+async fn a_call_that_ends_at_once_says_with_its_end_what_it_was() {
+    let mut rig = RemoteBackendFixture::ready();
+    let asked = rig.ask("c1", "read");
+    rig.event().await;
+    let (title, kind) = (Some("Delete\n\u{202e}a".to_owned()), Some(ToolKind::Delete));
+    rig.hands.result(ToolsResultParams { title, kind, ..result("c1", "done", false) }).unwrap();
+    assert_eq!(words(&asked.await.unwrap()), (ToolCallStatus::Completed, "done"));
+    assert_eq!(*rig.heard.0.lock().unwrap(), ["Delete  a delete 0"]);
+}
+
+#[tokio::test]
+async fn a_call_is_answered_once_and_only_if_it_was_asked() {
+    let mut rig = RemoteBackendFixture::ready();
+    let asked = rig.ask("c1", "read");
+    rig.event().await;
+    let refused = |call: &str| rig.hands.result(result(call, "x", false)).unwrap_err().message;
+    assert!(refused("c2").starts_with("nobody waits for call `c2` here"));
+    rig.hands.result(result("c1", "first", true)).unwrap();
+    assert!(refused("c1").starts_with("nobody waits for call `c1` here"));
+    assert_eq!(words(&asked.await.unwrap()), (ToolCallStatus::Failed, "first"));
+}
+
+#[tokio::test]
+async fn a_host_that_vanishes_settles_its_calls() {
+    let mut rig = RemoteBackendFixture::ready();
+    let asked = rig.ask("c1", "read");
+    rig.event().await;
+    rig.gone.cancel();
+    let end = asked.await.unwrap();
+    let (status, text) = words(&end);
+    assert_eq!(status, ToolCallStatus::Failed);
+    assert!(text.contains("laptop went away; whether it happened is not known"), "{text}");
+    assert!(rig.hands.calls().is_empty());
+    // Later ones are not even asked.
+    let end = rig.ask("c2", "read").await.unwrap();
+    assert!(words(&end).1.contains("which is not connected"), "{end:?}");
+    let away = ToolBackendError::Away { host: "laptop".to_owned() };
+    assert_eq!(rig.hands.set_mode(PermissionMode::Plan).await, Err(away.clone()));
+    assert_eq!(rig.hands.bench(DialectName::Qwen).await, Err(away));
+}
+
+#[tokio::test]
+async fn a_host_that_is_replaced_hears_it_and_its_calls_are_settled() {
+    let mut rig = RemoteBackendFixture::ready();
+    let asked = rig.ask("c1", "read");
+    rig.event().await;
+    rig.hands.displace("desktop");
+    rig.hands.displace("phone");
+    let end = asked.await.unwrap();
+    assert!(words(&end).1.contains("whether it happened is not known"), "{end:?}");
+    let (name, payload) = rig.event().await;
+    let expected =
+        json!({"sessionKey": "agent:main:main", "sessionId": "sess_1", "host": "desktop"});
+    assert_eq!((name.as_str(), payload), ("tools/displaced", expected));
+    assert_eq!((rig.hands.displaced_by(), rig.hands.is_there()), (Some("desktop"), false));
+    assert!(rig.hands.result(result("c1", "late", false)).is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancelled_call_ends_as_the_host_says_or_soon() {
+    let mut rig = RemoteBackendFixture::ready();
+    let asked = rig.ask("c1", "read");
+    rig.event().await;
+    rig.cancel.cancel();
+    let (name, payload) = rig.event().await;
+    assert_eq!((name.as_str(), &payload["toolCallId"]), ("tools/cancel", &json!("c1")));
+    let stopped = ToolsResultParams {
+        status: Some(ToolCallStatus::Cancelled),
+        ..result("c1", "stopped", true)
+    };
+    rig.hands.result(stopped).unwrap();
+    assert_eq!(words(&asked.await.unwrap()), (ToolCallStatus::Cancelled, "stopped"));
+
+    let mut rig = RemoteBackendFixture::ready();
+    let asked = rig.ask("c1", "read");
+    rig.event().await;
+    rig.cancel.cancel();
+    let end = asked.await.unwrap();
+    assert_eq!(words(&end).0, ToolCallStatus::Cancelled);
+    assert!(words(&end).1.contains("did not say within 5 s"), "{end:?}");
+    assert!(rig.hands.result(result("c1", "late", false)).is_err());
+}
+
+#[tokio::test]
+async fn a_call_that_nobody_waits_for_is_taken_back() {
+    let mut rig = RemoteBackendFixture::ready();
+    let asked = rig.ask("c1", "read");
+    rig.event().await;
+    asked.abort();
+    assert_eq!(rig.event().await.0, "tools/cancel");
+    assert!(rig.hands.calls().is_empty());
+}
+
+#[tokio::test]
+async fn only_what_is_offered_is_asked_for() {
+    let rig = RemoteBackendFixture::ready();
+    let end = rig.ask("c1", "rm").await.unwrap();
+    assert_eq!(
+        words(&end),
+        (ToolCallStatus::Failed, "there is no tool `rm` with the tool host laptop now")
+    );
+    rig.cancel.cancel();
+    let end = rig.ask("c1", "read").await.unwrap();
+    assert_eq!(words(&end), (ToolCallStatus::Cancelled, "stopped before it was begun"));
+}
+
+#[tokio::test]
+async fn calls_and_results_are_bounded() {
+    let mut rig = RemoteBackendFixture::ready();
+    let mut asked = Vec::new();
+    for n in 0..CALLS_MAX {
+        asked.push(rig.ask(&format!("c{n}"), "read"));
+        rig.event().await;
+    }
+    let end = rig.ask("more", "read").await.unwrap();
+    assert!(words(&end).1.contains("has 64 calls at work"), "{end:?}");
+    let large = "x".repeat(RESULT_BYTES_MAX);
+    let refused = rig.hands.result(result("c0", &large, false)).unwrap_err();
+    assert!(refused.message.contains("settled as failed"), "{}", refused.message);
+    let end = asked.swap_remove(0).await.unwrap();
+    assert_eq!(words(&end).0, ToolCallStatus::Failed);
+    assert!(words(&end).1.contains("ask for less at a time"), "{end:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn tools_are_wanted_in_a_dialect_and_waited_for() {
+    let mut rig = rig();
+    let terms = rig.hands.begin(None, Some(PermissionMode::Plan));
+    assert_eq!((terms.dialect.as_str(), terms.mode.as_deref()), ("canonical", Some("plan")));
+    let hands = Arc::clone(&rig.hands);
+    let bench = tokio::spawn(async move { hands.bench(DialectName::Acp).await });
+    let (name, payload) = rig.event().await;
+    assert_eq!((name.as_str(), &payload["dialect"]), ("tools/terms", &json!("acp")));
+    rig.hands.offer(offer("canonical", &["Read"]));
+    rig.hands.offer(offer("acp", &["read"]));
+    let bench = bench.await.unwrap().unwrap();
+    assert_eq!((bench.tools[0].name.as_str(), bench.cwd), ("read", PathBuf::from("/w")));
+    // One that never offers it is not waited for forever.
+    let error = rig.hands.bench(DialectName::Qwen).await.unwrap_err();
+    assert!(error.to_string().contains("in the dialect `qwen` within 15 s"), "{error}");
+    rig.event().await;
+    rig.hands.set_mode(PermissionMode::Auto).await.unwrap();
+    assert_eq!(rig.event().await.1["mode"], "auto");
+}
+
+#[test]
+fn an_error_cannot_be_called_a_success() {
+    for (status, is_error, expected) in [
+        (None, false, ToolCallStatus::Completed),
+        (None, true, ToolCallStatus::Failed),
+        (Some(ToolCallStatus::Completed), true, ToolCallStatus::Failed),
+        (Some(ToolCallStatus::Denied), true, ToolCallStatus::Denied),
+        (Some(ToolCallStatus::Cancelled), false, ToolCallStatus::Cancelled),
+    ] {
+        let params = ToolsResultParams { status, ..result("c", "x", is_error) };
+        assert_eq!(end_of(params).status, expected, "{status:?} {is_error}");
+    }
+}

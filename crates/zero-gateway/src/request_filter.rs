@@ -1,0 +1,277 @@
+//! Whether a request may come in at all, and whether it asks for a WebSocket.
+//!
+//! The name a request is addressed to is checked because a page can make its own name point here;
+//! the origin because a page can send requests to names that are not its own. Browsers let any page
+//! open a WebSocket to this machine, so this is decided before there is one. No page is trusted for
+//! being of this machine: whoever serves pages here may use the gateway when their origin was named.
+//! Whatever comes twice is refused: two readers might believe different ones.
+
+use std::net::IpAddr;
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use http::header::{
+    CONNECTION, HOST, HeaderName, ORIGIN, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION, UPGRADE,
+};
+use http::uri::Authority;
+use http::{HeaderMap, Method, Uri};
+use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
+
+/// Looks at requests.
+pub(crate) struct RequestFilter {
+    hosts: Vec<String>,
+    origins: Vec<String>,
+}
+
+/// Why a request may not come in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RequestRefusal {
+    Host,
+    Origin,
+}
+
+/// Why a request is no request for a WebSocket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum UpgradeError {
+    /// It does not ask for one.
+    NotAsked,
+    /// It asks for a version that nobody speaks.
+    Version,
+    /// Its key is none.
+    Key,
+}
+
+impl RequestFilter {
+    /// Lets in what is addressed to this machine or one of `hosts`, from no page but those of
+    /// `origins`.
+    pub(crate) fn new(hosts: &[String], origins: &[String]) -> Self {
+        Self {
+            hosts: hosts.iter().map(|host| bare(host)).collect(),
+            origins: origins.iter().map(|origin| origin.to_ascii_lowercase()).collect(),
+        }
+    }
+
+    /// Whether a request that arrived at the address `at` is addressed to us, and by a page that
+    /// may, if by one.
+    pub(crate) fn check(
+        &self,
+        at: IpAddr,
+        target: &Uri,
+        headers: &HeaderMap,
+    ) -> Result<(), RequestRefusal> {
+        let host = only(headers, &HOST).map_err(|_| RequestRefusal::Host)?;
+        let Some(host) = host.filter(|host| self.is_ours(host, at)) else {
+            return Err(RequestRefusal::Host);
+        };
+        // A request can name its host twice: proxies believe the other one.
+        if target.authority().is_some_and(|named| !named.as_str().eq_ignore_ascii_case(host)) {
+            return Err(RequestRefusal::Host);
+        }
+        let origin = only(headers, &ORIGIN).map_err(|_| RequestRefusal::Origin)?;
+        match origin {
+            Some(origin) if !self.origins.contains(&origin.to_ascii_lowercase()) => {
+                Err(RequestRefusal::Origin)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn is_ours(&self, host: &str, at: IpAddr) -> bool {
+        let Ok(host) = Authority::try_from(host) else { return false };
+        if host.as_str().contains('@') {
+            return false;
+        }
+        let host = bare(host.host());
+        // An address cannot be made to point elsewhere, a name can.
+        match host.parse::<IpAddr>() {
+            Ok(address) => {
+                let address = address.to_canonical();
+                address.is_loopback()
+                    || address == at.to_canonical()
+                    || self.hosts.contains(&address.to_string())
+            }
+            Err(_) => host == "localhost" || self.hosts.contains(&host),
+        }
+    }
+}
+
+impl RequestRefusal {
+    /// What was wrong and what to do, for people.
+    pub(crate) fn message(self) -> &'static str {
+        match self {
+            Self::Host => {
+                "forbidden: this gateway answers only requests that are addressed to it; \
+                 name the host in its allowed hosts"
+            }
+            Self::Origin => {
+                "forbidden: pages of this origin may not use this gateway; \
+                 name the origin in its allowed origins"
+            }
+        }
+    }
+}
+
+/// The answer to the key of a request for a WebSocket.
+pub(crate) fn accept(method: &Method, headers: &HeaderMap) -> Result<String, UpgradeError> {
+    let asks = method == Method::GET
+        && has_word(headers, &CONNECTION, "upgrade")
+        && has_word(headers, &UPGRADE, "websocket");
+    if !asks {
+        return Err(UpgradeError::NotAsked);
+    }
+    if !matches!(only(headers, &SEC_WEBSOCKET_VERSION), Ok(Some("13"))) {
+        return Err(UpgradeError::Version);
+    }
+    let key = only(headers, &SEC_WEBSOCKET_KEY).ok().flatten().ok_or(UpgradeError::Key)?;
+    let is_key = BASE64_STANDARD.decode(key).is_ok_and(|bytes| bytes.len() == 16);
+    if is_key { Ok(derive_accept_key(key.as_bytes())) } else { Err(UpgradeError::Key) }
+}
+
+/// A header that comes twice, or is no text.
+pub(crate) struct AmbiguousHeader;
+
+/// A header that comes once or not at all.
+pub(crate) fn only<'a>(
+    headers: &'a HeaderMap,
+    name: &HeaderName,
+) -> Result<Option<&'a str>, AmbiguousHeader> {
+    let mut values = headers.get_all(name).iter();
+    match (values.next(), values.next()) {
+        (None, _) => Ok(None),
+        (Some(value), None) => value.to_str().map(Some).map_err(|_| AmbiguousHeader),
+        (Some(_), Some(_)) => Err(AmbiguousHeader),
+    }
+}
+
+fn has_word(headers: &HeaderMap, name: &HeaderName, word: &str) -> bool {
+    let texts = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
+    texts.flat_map(|text| text.split(',')).any(|one| one.trim().eq_ignore_ascii_case(word))
+}
+
+/// A host without the brackets of an IPv6 address, and in lower case.
+fn bare(host: &str) -> String {
+    host.trim_start_matches('[').trim_end_matches(']').to_ascii_lowercase()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map(headers: &[(&str, &str)]) -> HeaderMap {
+        let pair = |(name, value): &(&str, &str)| {
+            (HeaderName::try_from(*name).unwrap(), value.parse::<http::HeaderValue>().unwrap())
+        };
+        let mut map = HeaderMap::new();
+        for (name, value) in headers.iter().map(pair) {
+            map.append(name, value);
+        }
+        map
+    }
+
+    #[track_caller]
+    fn check(headers: &[(&str, &str)], expected: Result<(), RequestRefusal>) {
+        check_target("/", headers, expected);
+    }
+
+    #[track_caller]
+    fn check_target(target: &str, headers: &[(&str, &str)], expected: Result<(), RequestRefusal>) {
+        let origins = ["https://App.example:8443".to_owned()];
+        let guard =
+            RequestFilter::new(&["box.lan".to_owned(), "[2001:db8::5]".to_owned()], &origins);
+        let checked =
+            guard.check("192.0.2.9".parse().unwrap(), &target.parse().unwrap(), &map(headers));
+        assert_eq!(checked, expected, "{target} {headers:?}");
+    }
+
+    #[test]
+    fn a_request_must_be_addressed_to_us() {
+        for host in [
+            "localhost",
+            "localhost:18789",
+            "LOCALHOST:1",
+            "127.0.0.1:9",
+            "127.0.0.2",
+            "[::1]:9",
+            "box.lan:9",
+            "BOX.lan",
+            "192.0.2.9:18789",
+            "[::ffff:192.0.2.9]",
+            "[2001:db8::5]:1",
+        ] {
+            check(&[("host", host)], Ok(()));
+        }
+        for host in [
+            "evil.example",
+            "localhost.evil.example",
+            "127.0.0.1.evil.example",
+            "a@localhost",
+            "localhost.",
+            "0.0.0.0",
+            "192.0.2.8",
+            "",
+            "box.lan.evil.example",
+            "evil.example:18789",
+        ] {
+            check(&[("host", host)], Err(RequestRefusal::Host));
+        }
+        check(&[], Err(RequestRefusal::Host));
+        check(&[("host", "localhost"), ("host", "localhost")], Err(RequestRefusal::Host));
+    }
+
+    #[test]
+    fn a_target_that_names_a_host_names_the_same() {
+        let headers = [("host", "localhost:1")];
+        check_target("http://LOCALHOST:1/", &headers, Ok(()));
+        check_target("http://localhost:2/", &headers, Err(RequestRefusal::Host));
+        check_target("http://evil.example/", &headers, Err(RequestRefusal::Host));
+    }
+
+    #[test]
+    fn a_page_must_be_named() {
+        let host = ("host", "localhost:1");
+        check(&[host, ("origin", "https://app.example:8443")], Ok(()));
+        for origin in [
+            "null",
+            "",
+            "http://localhost",
+            "http://localhost:1",
+            "http://127.0.0.1:18789",
+            "http://evil.example",
+            "https://app.example",
+            "https://app.example:8443/",
+            "https://app.example:8443.evil.example",
+            "http://app.example:8443",
+            "file://",
+            "chrome-extension://abcdefgh",
+        ] {
+            check(&[host, ("origin", origin)], Err(RequestRefusal::Origin));
+        }
+        let origin = ("origin", "https://app.example:8443");
+        check(&[host, origin, origin], Err(RequestRefusal::Origin));
+    }
+
+    #[test]
+    fn only_a_request_for_a_websocket_gets_one() {
+        #[track_caller]
+        fn check(method: Method, headers: &[(&str, &str)], expected: Result<&str, UpgradeError>) {
+            let accepted = accept(&method, &map(headers));
+            assert_eq!(accepted, expected.map(str::to_owned), "{headers:?}");
+        }
+        let connection = ("connection", "keep-alive, Upgrade");
+        let upgrade = ("upgrade", "WebSocket");
+        let version = ("sec-websocket-version", "13");
+        let key = ("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ==");
+        let all = [connection, upgrade, version, key];
+        check(Method::GET, &all, Ok("s3pPLMBiTxaQ9kYGzzhZRbK+xOo="));
+        check(Method::POST, &all, Err(UpgradeError::NotAsked));
+        check(Method::GET, &[upgrade, version, key], Err(UpgradeError::NotAsked));
+        check(Method::GET, &[connection, version, key], Err(UpgradeError::NotAsked));
+        let old = ("sec-websocket-version", "8");
+        check(Method::GET, &[connection, upgrade, old, key], Err(UpgradeError::Version));
+        check(Method::GET, &[connection, upgrade, key], Err(UpgradeError::Version));
+        check(Method::GET, &[connection, upgrade, version], Err(UpgradeError::Key));
+        let short = ("sec-websocket-key", "c2hvcnQ=");
+        check(Method::GET, &[connection, upgrade, version, short], Err(UpgradeError::Key));
+        check(Method::GET, &[connection, upgrade, version, key, key], Err(UpgradeError::Key));
+    }
+}

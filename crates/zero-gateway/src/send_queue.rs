@@ -1,0 +1,455 @@
+//! What waits to be sent to one client.
+//!
+//! Whoever has something to say puts it here and goes on; the connection sends it when the client
+//! takes it. So one client that reads slowly costs nobody any time. What it costs in memory is
+//! bounded: beyond that the client is cut off, and finds what it missed when it comes back.
+
+use std::collections::VecDeque;
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+
+use futures_util::task::AtomicWaker;
+use serde::Serialize;
+use zero_wire::close;
+use zero_wire::{CloseReason, ErrorCode, ErrorPayload, ResponseFrame};
+
+/// What a message costs besides its text.
+const MESSAGE_COST: usize = 64;
+/// A share of what may wait: beyond it what can wait should.
+const CROWDED_SHARE: usize = 8;
+/// Room for messages that is kept once none waits.
+const IDLE_ROOM: usize = 32;
+
+/// Bounds of an outbox.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SendQueueLimits {
+    /// Bytes of all that waits.
+    pub(crate) bytes_max: usize,
+    /// Messages that wait.
+    pub(crate) messages_max: usize,
+    /// Bytes of one message.
+    pub(crate) message_bytes_max: usize,
+}
+
+/// The way out of a connection. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct SendQueue {
+    shared: Arc<SendQueueShared>,
+}
+
+struct SendQueueShared {
+    limits: SendQueueLimits,
+    state: Mutex<SendQueueState>,
+    sender: AtomicWaker,
+    heard: AtomicBool,
+}
+
+#[derive(Default)]
+struct SendQueueState {
+    waiting: VecDeque<OutgoingMessage>,
+    bytes: usize,
+    seq: u64,
+    ping: bool,
+    end: Option<CloseReason>,
+    gone: bool,
+}
+
+/// Something to send.
+#[derive(Debug)]
+pub(crate) enum OutgoingItem {
+    Message(OutgoingMessage),
+    Ping,
+    /// The last thing.
+    Close(CloseReason),
+}
+
+/// A message that waits. An event that goes to many is written once; only its number differs.
+#[derive(Debug)]
+pub(crate) enum OutgoingMessage {
+    Text(String),
+    Event { name: &'static str, payload: Arc<str>, seq: u64 },
+}
+
+impl OutgoingMessage {
+    fn cost(&self) -> usize {
+        MESSAGE_COST.saturating_add(match self {
+            Self::Text(text) => text.len(),
+            Self::Event { name, payload, .. } => name.len().saturating_add(payload.len()),
+        })
+    }
+
+    /// The text of it. `room` is where it is put together, if it has to be.
+    pub(crate) fn text<'a>(&'a self, room: &'a mut String) -> &'a str {
+        match self {
+            Self::Text(text) => text,
+            Self::Event { name, payload, seq } => {
+                // Names are ours, and plain.
+                debug_assert!(!name.contains(['"', '\\']), "`{name}` would have to be escaped");
+                let parts = [r#"{"type":"event","event":""#, name, r#"","payload":"#, payload];
+                room.clear();
+                room.extend(parts);
+                // A string takes whatever it is given.
+                let _ = write!(room, r#","seq":{seq}}}"#);
+                room
+            }
+        }
+    }
+
+    /// The same, for whoever keeps it.
+    pub(crate) fn into_text(self) -> String {
+        let mut room = String::new();
+        match self {
+            Self::Text(text) => text,
+            Self::Event { .. } => {
+                self.text(&mut room);
+                room
+            }
+        }
+    }
+}
+
+impl SendQueue {
+    pub(crate) fn new(limits: SendQueueLimits) -> Self {
+        let heard = AtomicBool::new(true);
+        let shared =
+            SendQueueShared { limits, state: Mutex::default(), sender: AtomicWaker::new(), heard };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// Sends an event with the next number of this connection. False when the connection is gone.
+    pub(crate) fn event(&self, name: &'static str, payload: &impl Serialize) -> bool {
+        match serde_json::to_string(payload) {
+            Ok(payload) => self.event_raw(name, &payload.into()),
+            Err(error) => {
+                tracing::error!(name, %error, "an event could not be written as JSON");
+                !self.is_over()
+            }
+        }
+    }
+
+    /// The same for a payload that is JSON already; for events that go to many.
+    pub(crate) fn event_raw(&self, name: &'static str, payload: &Arc<str>) -> bool {
+        if payload.len() > self.shared.limits.message_bytes_max {
+            tracing::error!(
+                name,
+                payload_bytes = payload.len(),
+                "an event is too large to be sent"
+            );
+            return !self.is_over();
+        }
+        self.put(|state| {
+            state.seq += 1;
+            OutgoingMessage::Event { name, payload: Arc::clone(payload), seq: state.seq }
+        })
+    }
+
+    /// Sends a response. One that is larger than a client takes becomes an error.
+    pub(crate) fn response(&self, frame: ResponseFrame) {
+        let id = frame.id.clone();
+        let Some(text) = write_frame(frame) else { return };
+        match self.check_size(text.len()) {
+            Ok(()) => drop(self.text(text)),
+            Err(error) => {
+                if let Some(text) = write_frame(refusal(id, error)) {
+                    self.text(text);
+                }
+            }
+        }
+    }
+
+    /// Sends the answer to a request, which is JSON already.
+    pub(crate) fn answer(&self, id: String, payload: &str) {
+        let name = serde_json::Value::String(id.clone());
+        let text = format!(r#"{{"type":"res","id":{name},"ok":true,"payload":{payload}}}"#);
+        match self.check_size(text.len()) {
+            Ok(()) => drop(self.text(text)),
+            Err(error) => self.response(refusal(id, error)),
+        }
+    }
+
+    fn check_size(&self, bytes: usize) -> Result<(), ErrorPayload> {
+        let max = self.shared.limits.message_bytes_max;
+        if bytes <= max {
+            return Ok(());
+        }
+        let message = format!(
+            "the answer has {bytes} bytes and at most {max} can be sent; ask for less at a time"
+        );
+        Err(ErrorPayload::new(ErrorCode::Unavailable, message))
+    }
+
+    /// Whether so much waits that what can wait should.
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.lock().bytes > self.shared.limits.bytes_max / CROWDED_SHARE
+    }
+
+    /// Sends a whole frame as it is, without a number.
+    pub(crate) fn text(&self, text: String) -> bool {
+        self.put(|_| OutgoingMessage::Text(text))
+    }
+
+    /// Sends what waits, and then ends the connection.
+    pub(crate) fn close(&self, code: u16, reason: &str) {
+        let mut state = self.lock();
+        if !state.gone {
+            state.end.get_or_insert_with(|| CloseReason::new(code, reason));
+        }
+        drop(state);
+        self.shared.sender.wake();
+    }
+
+    /// Ends the connection and forgets what waits.
+    pub(crate) fn cut(&self, code: u16, reason: &str) {
+        cut(&mut self.lock(), code, reason);
+        self.shared.sender.wake();
+    }
+
+    /// Asks for a sign of life; false when there was none since this was last asked.
+    pub(crate) fn ping(&self) -> bool {
+        if !self.shared.heard.swap(false, Ordering::Relaxed) {
+            return false;
+        }
+        self.lock().ping = true;
+        self.shared.sender.wake();
+        true
+    }
+
+    /// The client gave a sign of life.
+    pub(crate) fn heard(&self) {
+        self.shared.heard.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether nothing put here is sent any more.
+    pub(crate) fn is_over(&self) -> bool {
+        let state = self.lock();
+        state.gone || state.end.is_some()
+    }
+
+    /// The connection is gone: nothing will be sent any more.
+    pub(crate) fn gone(&self) {
+        let mut state = self.lock();
+        state.gone = true;
+        forget(&mut state);
+    }
+
+    /// The next thing to send. Only the connection takes; a ping does not wait behind messages.
+    pub(crate) fn poll_next(&self, cx: &mut Context<'_>) -> Poll<OutgoingItem> {
+        self.shared.sender.register(cx.waker());
+        let mut state = self.lock();
+        if std::mem::take(&mut state.ping) {
+            return Poll::Ready(OutgoingItem::Ping);
+        }
+        if let Some(message) = state.waiting.pop_front() {
+            state.bytes = state.bytes.saturating_sub(message.cost());
+            if state.waiting.is_empty() && state.waiting.capacity() > IDLE_ROOM {
+                state.waiting.shrink_to(IDLE_ROOM);
+            }
+            return Poll::Ready(OutgoingItem::Message(message));
+        }
+        match &state.end {
+            Some(close) => Poll::Ready(OutgoingItem::Close(close.clone())),
+            None => Poll::Pending,
+        }
+    }
+
+    /// Whether the connection ends now, even if it cannot send.
+    pub(crate) fn poll_cut(&self, cx: &mut Context<'_>) -> Poll<CloseReason> {
+        self.shared.sender.register(cx.waker());
+        let state = self.lock();
+        match &state.end {
+            Some(close) if state.waiting.is_empty() => Poll::Ready(close.clone()),
+            _ => Poll::Pending,
+        }
+    }
+
+    fn put(&self, message: impl FnOnce(&mut SendQueueState) -> OutgoingMessage) -> bool {
+        let limits = &self.shared.limits;
+        let mut state = self.lock();
+        if state.gone || state.end.is_some() {
+            return false;
+        }
+        let message = message(&mut state);
+        let bytes = state.bytes.saturating_add(message.cost());
+        let fits = bytes <= limits.bytes_max && state.waiting.len() < limits.messages_max;
+        if fits {
+            state.bytes = bytes;
+            state.waiting.push_back(message);
+        } else {
+            cut(&mut state, close::POLICY, "slow consumer");
+        }
+        drop(state);
+        if !fits {
+            tracing::warn!(waiting_bytes = bytes, "a client that reads too slowly was cut off");
+        }
+        self.shared.sender.wake();
+        fits
+    }
+
+    fn lock(&self) -> MutexGuard<'_, SendQueueState> {
+        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn cut(state: &mut SendQueueState, code: u16, reason: &str) {
+    forget(state);
+    if !state.gone {
+        state.end = Some(CloseReason::new(code, reason));
+    }
+}
+
+fn forget(state: &mut SendQueueState) {
+    state.waiting = VecDeque::new();
+    state.bytes = 0;
+}
+
+fn write_frame(frame: ResponseFrame) -> Option<String> {
+    let frame = zero_wire::GatewayFrame::Response(frame);
+    serde_json::to_string(&frame)
+        .inspect_err(|error| tracing::error!(%error, "a response could not be written as JSON"))
+        .ok()
+}
+
+/// The response that says why not.
+pub(crate) fn refusal(id: impl Into<String>, error: ErrorPayload) -> ResponseFrame {
+    ResponseFrame { id: id.into(), ok: false, payload: None, error: Some(error) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use serde_json::json;
+
+    use super::*;
+
+    const LIMITS: SendQueueLimits =
+        SendQueueLimits { bytes_max: 4096, messages_max: 8, message_bytes_max: 1024 };
+
+    fn next(outbox: &SendQueue) -> Option<OutgoingItem> {
+        match outbox.poll_next(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(out) => Some(out),
+            Poll::Pending => None,
+        }
+    }
+
+    /// All that would be sent now, one a line.
+    fn sent(outbox: &SendQueue) -> String {
+        let mut lines = String::new();
+        while let Some(out) = next(outbox) {
+            let line = match out {
+                OutgoingItem::Message(message) => message.into_text(),
+                OutgoingItem::Ping => "ping".to_owned(),
+                OutgoingItem::Close(close) => {
+                    return format!("{lines}close {} {}", close.code, close.reason);
+                }
+            };
+            lines.push_str(&line);
+            lines.push('\n');
+        }
+        lines
+    }
+
+    #[test]
+    fn events_are_numbered_and_the_rest_is_not() {
+        let outbox = SendQueue::new(LIMITS);
+        assert!(outbox.event("tick", &json!({"ts": 5})));
+        outbox.response(ResponseFrame { id: "a".into(), ok: true, payload: None, error: None });
+        assert!(outbox.event_raw("shutdown", &"[1]".into()));
+        outbox.close(1012, "service restart");
+        assert!(!outbox.event("tick", &json!({})));
+        insta::assert_snapshot!(sent(&outbox), @r#"
+        {"type":"event","event":"tick","payload":{"ts":5},"seq":1}
+        {"type":"res","id":"a","ok":true}
+        {"type":"event","event":"shutdown","payload":[1],"seq":2}
+        close 1012 service restart
+        "#);
+    }
+
+    #[track_caller]
+    fn check_cut(outbox: &SendQueue) {
+        assert!(!outbox.event("e", &1));
+        assert!(matches!(
+            outbox.poll_cut(&mut Context::from_waker(Waker::noop())),
+            Poll::Ready(close) if close == CloseReason::new(close::POLICY, "slow consumer")
+        ));
+        assert_eq!(sent(outbox), "close 1008 slow consumer");
+        assert_eq!(outbox.lock().bytes, 0);
+    }
+
+    #[test]
+    fn too_many_messages_cut() {
+        let outbox = SendQueue::new(LIMITS);
+        for _ in 0..8 {
+            assert!(outbox.event("e", &1));
+        }
+        assert!(!outbox.event("e", &1));
+        check_cut(&outbox);
+    }
+
+    #[test]
+    fn too_many_bytes_cut() {
+        let outbox = SendQueue::new(LIMITS);
+        let payload: Arc<str> = format!("\"{}\"", "x".repeat(1000)).into();
+        for _ in 0..3 {
+            assert!(outbox.event_raw("e", &payload));
+        }
+        assert!(!outbox.event_raw("e", &payload));
+        check_cut(&outbox);
+    }
+
+    #[test]
+    fn what_was_taken_makes_room() {
+        let outbox = SendQueue::new(LIMITS);
+        for _ in 0..100 {
+            assert!(outbox.event("e", &"x".repeat(500)));
+            assert!(matches!(next(&outbox), Some(OutgoingItem::Message(_))));
+        }
+        assert_eq!(outbox.lock().bytes, 0);
+    }
+
+    #[test]
+    fn an_answer_that_is_too_large_says_so() {
+        let outbox = SendQueue::new(LIMITS);
+        let payload = Some(json!("x".repeat(2000)));
+        outbox.response(ResponseFrame { id: "big".into(), ok: true, payload, error: None });
+        let sent = sent(&outbox);
+        assert!(sent.contains(r#""id":"big","ok":false"#), "{sent}");
+        assert!(sent.contains("ask for less at a time"), "{sent}");
+    }
+
+    #[test]
+    fn an_answer_is_a_response() {
+        let outbox = SendQueue::new(LIMITS);
+        outbox.answer("a\"b".to_owned(), r#"{"ok":1}"#);
+        assert_eq!(
+            sent(&outbox),
+            "{\"type\":\"res\",\"id\":\"a\\\"b\",\"ok\":true,\"payload\":{\"ok\":1}}\n"
+        );
+        outbox.answer("big".to_owned(), &"1".repeat(2000));
+        let sent = sent(&outbox);
+        assert!(sent.contains(r#""id":"big","ok":false"#), "{sent}");
+    }
+
+    #[test]
+    fn a_ping_goes_first_and_silence_is_seen() {
+        let outbox = SendQueue::new(LIMITS);
+        outbox.text("first".to_owned());
+        assert!(outbox.ping());
+        assert_eq!(sent(&outbox), "ping\nfirst\n");
+        assert!(!outbox.ping());
+        outbox.heard();
+        assert!(outbox.ping());
+    }
+
+    #[test]
+    fn nothing_waits_for_one_that_is_gone() {
+        let outbox = SendQueue::new(LIMITS);
+        outbox.text("x".to_owned());
+        outbox.gone();
+        assert!(!outbox.event("e", &1));
+        outbox.close(1000, "");
+        assert_eq!(sent(&outbox), "");
+    }
+}

@@ -1,0 +1,447 @@
+//! What a connection hears of the sessions it watches.
+//!
+//! One task per connection owns all it knows of them, so every session is heard in order. The bus
+//! may drop entries when the task does not keep up; their numbers tell, and what is missing is read
+//! from the store. So a connection hears every entry exactly once, or it is closed.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use serde::Serialize;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use zero_core::event::{Event, EventKind};
+use zero_core::{RunId, SessionId};
+use zero_session::event_bus::{Delivery, DeliveryReceiver, DeliverySender, Subscription, listen};
+use zero_session::sessions::SessionManager;
+use zero_session::store::{LedgerReadLimit, SessionRecord, StoreError, ToolHostLocation};
+use zero_wire::zero_sessions::SESSION_EVENT;
+use zero_wire::{ErrorCode, ErrorPayload};
+
+use crate::ledger_tail::{self, READ_BYTES_MAX};
+use crate::methods::refusal;
+use crate::openclaw_relay::{
+    FlushScope, OpenClawRelay, RelayEvent, RelayInterest, RelaySessionInfo, SendCapacity,
+};
+use crate::read_limiter::aside;
+use crate::send_queue::SendQueue;
+
+/// Sessions that one connection may watch.
+const SESSIONS_MAX: usize = 512;
+/// Entries that wait for the task before it is deaf.
+const ENTRIES_MAX: usize = 1_024;
+/// Requests that wait for the task.
+const ORDERS_MAX: usize = 64;
+/// What is read from the store at a time.
+const PAGE: LedgerReadLimit = LedgerReadLimit { entries: 1_000, bytes: 4 * 1024 * 1024 };
+/// Entries after which the task looks around.
+const BREATH: usize = 64;
+/// How long text of a long reply is held back at most.
+const HOLD: Duration = Duration::from_millis(100);
+/// The server cannot go on with this connection; a new one heals it.
+const CLOSE_TRY_AGAIN: u16 = 1013;
+
+/// In which words a connection hears.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WatchAudience {
+    /// The ledger itself.
+    Zero,
+    /// The family's events.
+    Family(RelayInterest),
+    /// Of these only whether calls may run: who may answer that and not look.
+    Approver,
+}
+
+impl WatchAudience {
+    /// What the family's words are made for.
+    fn interest(self) -> Option<RelayInterest> {
+        match self {
+            Self::Zero => None,
+            Self::Family(interest) => Some(interest),
+            Self::Approver => Some(RelayInterest { tools: false, approvals: true }),
+        }
+    }
+
+    /// Whether it hears this.
+    fn hears(self, told: &RelayEvent) -> bool {
+        self != Self::Approver || matches!(told, RelayEvent::Asked(_) | RelayEvent::Answered(_))
+    }
+}
+
+/// The connection's side of the task.
+pub(crate) struct WatchHandle {
+    orders: mpsc::Sender<WatchCommand>,
+}
+
+enum WatchCommand {
+    /// Hear a session from now on; gives the number of the last entry that is not heard.
+    Hear { session: Box<SessionRecord>, done: oneshot::Sender<Result<u64, ErrorPayload>> },
+    /// Hear it no more.
+    Forget { session: SessionId, done: oneshot::Sender<()> },
+}
+
+impl WatchHandle {
+    /// Starts the task; it ends when `gone` is cancelled.
+    pub(crate) fn start(
+        sessions: SessionManager,
+        outbox: SendQueue,
+        audience: WatchAudience,
+        gone: CancellationToken,
+    ) -> Self {
+        let (orders, receiver) = mpsc::channel(ORDERS_MAX);
+        let (ear, listener) = listen(ENTRIES_MAX);
+        let watched = HashMap::new();
+        let watcher = SessionWatcher { sessions, outbox, audience, ear, watched, touches: 0 };
+        tokio::spawn(async move {
+            let work = watcher.run(receiver, listener);
+            gone.run_until_cancelled(work).await;
+        });
+        Self { orders }
+    }
+
+    /// Hears a session from now on. When this returns, nothing later is missed. Gives the number
+    /// of the last entry that is not heard.
+    pub(crate) async fn hear(&self, session: &SessionRecord) -> Result<u64, ErrorPayload> {
+        let (done, answer) = oneshot::channel();
+        let order = WatchCommand::Hear { session: Box::new(session.clone()), done };
+        self.orders.send(order).await.map_err(|_| closing())?;
+        answer.await.map_err(|_| closing())?
+    }
+
+    /// Hears it no more.
+    pub(crate) async fn forget(&self, session: &SessionId) {
+        let (done, answer) = oneshot::channel();
+        let order = WatchCommand::Forget { session: session.clone(), done };
+        if self.orders.send(order).await.is_ok() {
+            let _ = answer.await;
+        }
+    }
+}
+
+/// What is said to a request that comes too late.
+pub(crate) fn closing() -> ErrorPayload {
+    ErrorPayload::new(ErrorCode::Unavailable, "the connection is closing; connect again")
+}
+
+struct SessionWatcher {
+    sessions: SessionManager,
+    outbox: SendQueue,
+    audience: WatchAudience,
+    ear: DeliverySender,
+    watched: HashMap<SessionId, WatchedSession>,
+    /// Counts requests, to know which session was asked for longest ago.
+    touches: u64,
+}
+
+struct WatchedSession {
+    key: Arc<str>,
+    /// Number of the entry that comes next.
+    next: u64,
+    /// Tells it in the family's words, where these are wanted.
+    relay: Option<OpenClawRelay>,
+    touched: u64,
+    _subscription: Subscription,
+}
+
+/// The connection is of no use any more.
+struct ConnectionClosed;
+
+impl SessionWatcher {
+    async fn run(
+        mut self,
+        mut orders: mpsc::Receiver<WatchCommand>,
+        mut listener: DeliveryReceiver,
+    ) {
+        let mut in_a_row: usize = 0;
+        let mut hold_until = None;
+        loop {
+            // Unconstrained, since the runtime's budget would make a full ear look empty.
+            let waiting = tokio::task::unconstrained(listener.next()).now_or_never();
+            let step = match waiting {
+                Some(None) => return,
+                Some(Some(heard)) => {
+                    in_a_row += 1;
+                    self.heard(heard).await
+                }
+                None => {
+                    // Whoever drained as much as the ear holds without finding it empty may have
+                    // been deaf meanwhile.
+                    let was_deaf = std::mem::take(&mut in_a_row) >= ENTRIES_MAX;
+                    if was_deaf && self.catch_up_all().await.is_err() {
+                        return;
+                    }
+                    if self.flush(&mut hold_until).is_err() {
+                        return;
+                    }
+                    tokio::select! {
+                        order = orders.recv() => match order {
+                            Some(order) => self.obey(order).await,
+                            None => return,
+                        },
+                        heard = listener.next() => match heard {
+                            Some(heard) => {
+                                in_a_row = 1;
+                                self.heard(heard).await
+                            }
+                            None => return,
+                        },
+                        () = until(hold_until) => Ok(()),
+                    }
+                }
+            };
+            if step.is_err() {
+                return;
+            }
+            // A busy ear must not keep text, requests and other connections waiting.
+            if in_a_row % BREATH == BREATH - 1 {
+                let obeyed = match orders.try_recv() {
+                    Ok(order) => self.obey(order).await,
+                    Err(_) => Ok(()),
+                };
+                if obeyed.and_then(|()| self.flush(&mut hold_until)).is_err() {
+                    return;
+                }
+                tokio::task::yield_now().await;
+            }
+        }
+    }
+
+    /// Tells gathered text. What is not worth a delta yet waits a little.
+    fn flush(&mut self, hold_until: &mut Option<Instant>) -> Result<(), ConnectionClosed> {
+        let is_due = hold_until.is_some_and(|until| until <= Instant::now());
+        let which = if is_due { FlushScope::All } else { FlushScope::Enough };
+        let mut holds = false;
+        for relay in self.watched.values_mut().filter_map(|watched| watched.relay.as_mut()) {
+            // A client that takes its time hears less often of a growing text, and is not cut off.
+            if !self.outbox.is_crowded() {
+                let mut told = Vec::new();
+                relay.flush(which, &mut told);
+                send_all(&self.outbox, self.audience, &told)?;
+            }
+            holds |= relay.holds_text();
+        }
+        *hold_until = match *hold_until {
+            _ if !holds => None,
+            Some(until) if !is_due => Some(until),
+            _ => Some(Instant::now() + HOLD),
+        };
+        Ok(())
+    }
+
+    async fn heard(&mut self, heard: Delivery) -> Result<(), ConnectionClosed> {
+        let Some(watched) = self.watched.get_mut(&heard.session) else { return Ok(()) };
+        if heard.event.seq < watched.next {
+            return Ok(());
+        }
+        if heard.event.seq > watched.next {
+            return self.catch_up(&heard.session).await;
+        }
+        watched.take(&heard.event, &self.outbox, self.audience)
+    }
+
+    async fn catch_up_all(&mut self) -> Result<(), ConnectionClosed> {
+        let all: Vec<SessionId> = self.watched.keys().cloned().collect();
+        for session in all {
+            self.catch_up(&session).await?;
+        }
+        Ok(())
+    }
+
+    /// Reads what was missed.
+    async fn catch_up(&mut self, session: &SessionId) -> Result<(), ConnectionClosed> {
+        let store = Arc::clone(self.sessions.store());
+        let Some(watched) = self.watched.get_mut(session) else { return Ok(()) };
+        // Each page moves on by an entry at least, so this ends where the ledger does.
+        loop {
+            match store.events(session, watched.next - 1, PAGE).await {
+                Ok(events) if events.is_empty() => return Ok(()),
+                Ok(events) => {
+                    for event in &events {
+                        watched.take(event, &self.outbox, self.audience)?;
+                    }
+                }
+                Err(StoreError::NoSession(_)) => {
+                    self.watched.remove(session);
+                    return Ok(());
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "missed entries of a ledger cannot be read");
+                    let reason = "events were missed and cannot be read; connect again";
+                    self.outbox.close(CLOSE_TRY_AGAIN, reason);
+                    return Err(ConnectionClosed);
+                }
+            }
+        }
+    }
+
+    async fn obey(&mut self, order: WatchCommand) -> Result<(), ConnectionClosed> {
+        match order {
+            WatchCommand::Hear { session, done } => {
+                let mut told = Vec::new();
+                let heard = self.hear(&session, &mut told).await;
+                let _ = done.send(heard);
+                send_all(&self.outbox, self.audience, &told)
+            }
+            WatchCommand::Forget { session, done } => {
+                self.watched.remove(&session);
+                let _ = done.send(());
+                Ok(())
+            }
+        }
+    }
+
+    async fn hear(
+        &mut self,
+        session: &SessionRecord,
+        told: &mut Vec<RelayEvent>,
+    ) -> Result<u64, ErrorPayload> {
+        self.touches += 1;
+        let touched = self.touches;
+        if let Some(watched) = self.watched.get_mut(&session.id) {
+            watched.touched = touched;
+            return Ok(watched.next - 1);
+        }
+        self.make_room()?;
+        // First the subscription, then the ledger: what falls between is heard twice and known by
+        // its number.
+        let subscription = self.sessions.bus().subscribe(&session.id, &self.ear);
+        let (last, relay) = match self.audience.interest() {
+            None => {
+                let store = self.sessions.store();
+                (store.last_seq(&session.id).await, None)
+            }
+            Some(interest) => match self.relay(session, interest).await {
+                Ok((last, mut relay)) => {
+                    relay.catch_up(told);
+                    (Ok(last), Some(relay))
+                }
+                Err(error) => (Err(error), None),
+            },
+        };
+        let last = last.map_err(|error| refusal(error.into()))?;
+        let key = Arc::from(session.key.as_str());
+        let watched =
+            WatchedSession { key, next: last + 1, relay, touched, _subscription: subscription };
+        self.watched.insert(session.id.clone(), watched);
+        Ok(last)
+    }
+
+    async fn relay(
+        &self,
+        session: &SessionRecord,
+        interest: RelayInterest,
+    ) -> Result<(u64, OpenClawRelay), StoreError> {
+        let of_session = |(id, run): (SessionId, RunId)| (id == session.id).then_some(run);
+        let active: Vec<RunId> =
+            self.sessions.active().into_iter().filter_map(of_session).collect();
+        let begins = |run: &RunId, event: &Event| {
+            event.run.as_ref() == Some(run) && matches!(event.what, EventKind::Prompt { .. })
+        };
+        let wanted = active.clone();
+        let enough = move |events: &[Event]| {
+            wanted.iter().all(|run| events.iter().any(|event| begins(run, event)))
+        };
+        let store = self.sessions.store();
+        let tail = ledger_tail::tail(store.as_ref(), &session.id, READ_BYTES_MAX, enough).await?;
+        let about = Arc::new(about(session));
+        aside(move || {
+            (tail.last_seq(), OpenClawRelay::after(about, interest, active, &tail.events))
+        })
+        .await
+    }
+
+    /// A family client never says which sessions it lost interest in, so the idle one that it
+    /// asked for longest ago makes room. Others say so.
+    fn make_room(&mut self) -> Result<(), ErrorPayload> {
+        if self.watched.len() < SESSIONS_MAX {
+            return Ok(());
+        }
+        let is_idle =
+            |watched: &WatchedSession| watched.relay.as_ref().is_some_and(|r| !r.is_busy());
+        let idle = self.watched.iter().filter(|(_, watched)| is_idle(watched));
+        let oldest = idle.min_by_key(|(_, watched)| watched.touched).map(|(id, _)| id.clone());
+        match oldest {
+            Some(oldest) => {
+                self.watched.remove(&oldest);
+                Ok(())
+            }
+            None => Err(ErrorPayload::invalid(format!(
+                "this connection watches {SESSIONS_MAX} sessions already; unsubscribe from one, \
+                 or open another connection"
+            ))),
+        }
+    }
+}
+
+impl WatchedSession {
+    /// Takes the entry that comes next.
+    fn take(
+        &mut self,
+        event: &Event,
+        outbox: &SendQueue,
+        audience: WatchAudience,
+    ) -> Result<(), ConnectionClosed> {
+        if event.seq < self.next {
+            return Ok(());
+        }
+        self.next = event.seq + 1;
+        let Some(relay) = &mut self.relay else {
+            let payload = SessionEventRef { session_key: &self.key, event };
+            return if outbox.event(SESSION_EVENT, &payload) {
+                Ok(())
+            } else {
+                Err(ConnectionClosed)
+            };
+        };
+        let mut told = Vec::new();
+        let room = if outbox.is_crowded() { SendCapacity::Little } else { SendCapacity::Enough };
+        relay.hear(event, room, &mut told);
+        send_all(outbox, audience, &told)
+    }
+}
+
+/// [`zero_wire::zero_sessions::SessionEvent`], without a copy of the entry.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct SessionEventRef<'a> {
+    session_key: &'a str,
+    event: &'a Event,
+}
+
+fn about(session: &SessionRecord) -> RelaySessionInfo {
+    RelaySessionInfo {
+        key: session.key.to_string(),
+        agent: session.agent.clone(),
+        host: host_of(&session.tool_host).to_owned(),
+    }
+}
+
+/// Where the tools of a session run, for people.
+pub(crate) fn host_of(place: &ToolHostLocation) -> &str {
+    match place {
+        ToolHostLocation::Gateway => "gateway",
+        ToolHostLocation::Client { name } => name,
+    }
+}
+
+fn send_all(
+    outbox: &SendQueue,
+    audience: WatchAudience,
+    told: &[RelayEvent],
+) -> Result<(), ConnectionClosed> {
+    let mut heard = told.iter().filter(|told| audience.hears(told));
+    if heard.all(|told| told.send(outbox)) { Ok(()) } else { Err(ConnectionClosed) }
+}
+
+async fn until(instant: Option<Instant>) {
+    match instant {
+        Some(instant) => tokio::time::sleep_until(instant).await,
+        None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,96 @@
+//! Which connection hosts the tools of which session: one at a time, and none is replaced unawares.
+//!
+//! Whoever comes second is refused, unless it says that it takes over. It can take over only from the
+//! same person: an administrator sees everybody's sessions, but does nobody else's work.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Arc, Weak};
+
+use tokio::sync::{Mutex, MutexGuard};
+use zero_core::SessionId;
+use zero_wire::ErrorPayload;
+use zero_wire::tools::TOOLS_HOSTED;
+
+use crate::remote_tool_backend::RemoteToolBackend;
+
+/// How many sessions can be attached to at a time, at best: one that takes long to let its earlier
+/// hands go holds up few others.
+const TURNS: usize = 64;
+
+/// The hosts of a gateway.
+pub(crate) struct ToolHostTable {
+    by_session: [Mutex<HashMap<SessionId, ToolHostEntry>>; TURNS],
+    hasher: RandomState,
+}
+
+impl Default for ToolHostTable {
+    fn default() -> Self {
+        Self { by_session: std::array::from_fn(|_| Mutex::default()), hasher: RandomState::new() }
+    }
+}
+
+struct ToolHostEntry {
+    hands: Weak<RemoteToolBackend>,
+    owner: String,
+}
+
+/// The right to attach hands to a session. Others wait for it, so that who is attached last is who hosts.
+pub(crate) struct ToolHostTableGuard<'a> {
+    by_session: MutexGuard<'a, HashMap<SessionId, ToolHostEntry>>,
+}
+
+impl ToolHostTable {
+    /// Waits until nobody else attaches hands to this session.
+    pub(crate) async fn turn(&self, session: &SessionId) -> ToolHostTableGuard<'_> {
+        let [first, ..] = &self.by_session;
+        let at = usize::try_from(self.hasher.hash_one(session) % TURNS as u64).unwrap_or_default();
+        ToolHostTableGuard { by_session: self.by_session.get(at).unwrap_or(first).lock().await }
+    }
+}
+
+impl ToolHostTableGuard<'_> {
+    /// The hands that whoever attaches now replaces; or why it may not.
+    pub(crate) fn replaced(
+        &self,
+        session: &SessionId,
+        owner: &str,
+        take_over: bool,
+    ) -> Result<Option<Arc<RemoteToolBackend>>, ErrorPayload> {
+        let Some(host) = self.by_session.get(session) else { return Ok(None) };
+        let Some(hands) = host.hands.upgrade().filter(|hands| hands.is_there()) else {
+            return Ok(None);
+        };
+        let refused = |what_next: &str| {
+            let name = hands.host();
+            let details = serde_json::json!({"code": TOOLS_HOSTED, "host": name});
+            let message = format!(
+                "the tools of this session are hosted by `{name}`, on another connection; {what_next}"
+            );
+            ErrorPayload::invalid(message).with_details(details)
+        };
+        if host.owner != owner {
+            return Err(refused("that is somebody else, so wait until they leave"));
+        }
+        if !take_over {
+            return Err(refused(
+                "wait until it leaves, or take over with `takeOver` (`zero run --take-over`)",
+            ));
+        }
+        Ok(Some(hands))
+    }
+
+    /// Notes who hosts from now on.
+    pub(crate) fn settle(
+        &mut self,
+        session: SessionId,
+        owner: &str,
+        hands: &Arc<RemoteToolBackend>,
+    ) {
+        let is_there =
+            |host: &ToolHostEntry| host.hands.upgrade().is_some_and(|hands| hands.is_there());
+        self.by_session.retain(|_, host| is_there(host));
+        let host = ToolHostEntry { hands: Arc::downgrade(hands), owner: owner.to_owned() };
+        self.by_session.insert(session, host);
+    }
+}

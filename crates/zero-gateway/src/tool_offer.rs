@@ -1,0 +1,192 @@
+//! What a client offers to do for a session, looked through before anybody relies on it.
+//!
+//! A model is shown the names, words and schemas of an offer, and people see some of them. So an
+//! offer is taken whole or not at all, and what is wrong with it is said by tool and field.
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use zero_core::{ToolName, sanitize};
+use zero_runtime::DialectName;
+use zero_runtime::schema::foreign_schema;
+use zero_session::tool_backend::{CatalogEntry, InstructionFile, PromptCommand, ToolCatalog};
+use zero_wire::ErrorPayload;
+use zero_wire::tools::{
+    DESCRIPTION_LEN_MAX, OfferedCommand, OfferedInstruction, OfferedTool, TOOLS_MAX,
+    ToolsOfferParams,
+};
+
+use crate::history::json_bytes;
+
+/// Bytes of an offer, in JSON.
+const OFFER_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// How long all schemas together are looked at. Those of honest tools take milliseconds.
+const CHECK_TIME_MAX: Duration = Duration::from_secs(5);
+/// Files that say how to work, and commands.
+const TEXTS_MAX: usize = 500;
+/// Bytes of one of them.
+const TEXT_BYTES_MAX: usize = 128 * 1024;
+/// Characters of a path, or of a system's name.
+const PATH_LEN_MAX: usize = 4_096;
+/// Characters of a command's name: of its parts and the `:` between them.
+const COMMAND_LEN_MAX: usize = 256;
+/// Characters of what is said of a command.
+const HINT_LEN_MAX: usize = 1_000;
+
+/// What a host offers.
+#[derive(Debug)]
+pub(crate) struct ToolOffer {
+    /// The dialect it is written in.
+    pub(crate) dialect: DialectName,
+    /// What there is to work with.
+    pub(crate) bench: ToolCatalog,
+}
+
+impl ToolOffer {
+    /// An offer in which everything is fit to be used; otherwise what is not. Takes a moment.
+    pub(crate) fn of(params: ToolsOfferParams) -> Result<Self, ErrorPayload> {
+        read(params)
+            .map_err(|why| ErrorPayload::invalid(format!("invalid tools/offer params: {why}")))
+    }
+}
+
+fn read(params: ToolsOfferParams) -> Result<ToolOffer, String> {
+    let dialect: DialectName = params
+        .dialect
+        .parse()
+        .map_err(|_| "dialect: the dialects are canonical, acp, qwen and opencode".to_owned())?;
+    bounded("tools", params.tools.len(), TOOLS_MAX)?;
+    bounded("instructions", params.instructions.len(), TEXTS_MAX)?;
+    bounded("commands", params.commands.len(), TEXTS_MAX)?;
+    let bytes = json_bytes(&params);
+    if bytes > OFFER_BYTES_MAX {
+        return Err(format!("it has {bytes} bytes, more than {OFFER_BYTES_MAX}; offer less"));
+    }
+    line(&params.cwd, 0, PATH_LEN_MAX).map_err(|why| format!("cwd: it {why}"))?;
+    words(&params.system, PATH_LEN_MAX).map_err(|why| format!("system: it {why}"))?;
+    let instructions = params.instructions.into_iter().map(instruction);
+    let instructions = instructions.collect::<Result<_, _>>()?;
+    let commands = params.commands.into_iter().map(command).collect::<Result<_, _>>()?;
+    let tools = tools(params.tools)?.into();
+    let (cwd, system) = (PathBuf::from(params.cwd), params.system);
+    Ok(ToolOffer { dialect, bench: ToolCatalog { cwd, system, tools, instructions, commands } })
+}
+
+fn tools(offered: Vec<OfferedTool>) -> Result<Vec<CatalogEntry>, String> {
+    let until = Instant::now() + CHECK_TIME_MAX;
+    let mut names = HashSet::new();
+    let mut tools = Vec::with_capacity(offered.len());
+    for tool in offered {
+        if Instant::now() > until {
+            let most = CHECK_TIME_MAX.as_secs();
+            return Err(format!("tools: the schemas take more than {most} s to check; offer less"));
+        }
+        let tool = self::tool(tool)?;
+        if !names.insert(tool.name.clone()) {
+            return Err(format!("tools: `{}` is there twice", tool.name));
+        }
+        tools.push(tool);
+    }
+    Ok(tools)
+}
+
+fn tool(mut tool: OfferedTool) -> Result<CatalogEntry, String> {
+    let called = sanitize::quoted(&tool.name);
+    let wrong = |field: &str, why: String| format!("tool {called}: {field}: {why}");
+    let name_of = |field: &str, name: String| {
+        let why = format!(
+            "use 1 to {} ASCII letters, digits, `_` or `-`, starting with a letter",
+            ToolName::LEN_MAX
+        );
+        ToolName::new(name).map(String::from).map_err(|_| wrong(field, why))
+    };
+    let name = name_of("name", tool.name)?;
+    let canonical = name_of("canonical", tool.canonical)?;
+    words(&tool.description, DESCRIPTION_LEN_MAX)
+        .map_err(|why| wrong("description", format!("it {why}")))?;
+    foreign_schema::vet_input(&mut tool.input_schema)
+        .map_err(|why| wrong("inputSchema", format!("it {why}")))?;
+    Ok(CatalogEntry {
+        name,
+        canonical,
+        description: tool.description,
+        input_schema: tool.input_schema,
+        kind: tool.kind,
+        read_only: tool.read_only,
+    })
+}
+
+/// What a file says is the model's to read, whatever characters it has.
+fn instruction(file: OfferedInstruction) -> Result<InstructionFile, String> {
+    let wrong = |why: String| format!("instructions: {}: {why}", sanitize::quoted(&file.path));
+    line(&file.path, 1, PATH_LEN_MAX).map_err(|why| wrong(format!("its path {why}")))?;
+    text(&file.text).map_err(|why| wrong(format!("its text {why}")))?;
+    Ok(InstructionFile { path: file.path, text: file.text })
+}
+
+fn command(command: OfferedCommand) -> Result<PromptCommand, String> {
+    let wrong = |why: String| format!("command {}: {why}", sanitize::quoted(&command.name));
+    let allowed = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"_-:".contains(&b);
+    let length = command.name.len();
+    if length == 0 || length > COMMAND_LEN_MAX || !command.name.bytes().all(allowed) {
+        return Err(wrong(format!(
+            "name: use 1 to {COMMAND_LEN_MAX} lower-case ASCII letters, digits, `_`, `-` or `:`"
+        )));
+    }
+    let hint = command.argument_hint.as_deref().unwrap_or_default();
+    for (field, said) in [("description", command.description.as_str()), ("argumentHint", hint)] {
+        line(said, 0, HINT_LEN_MAX).map_err(|why| wrong(format!("{field}: it {why}")))?;
+    }
+    text(&command.prompt).map_err(|why| wrong(format!("prompt: it {why}")))?;
+    Ok(PromptCommand {
+        name: command.name,
+        description: command.description,
+        argument_hint: command.argument_hint,
+        prompt: command.prompt,
+    })
+}
+
+fn bounded(field: &str, count: usize, most: usize) -> Result<(), String> {
+    if count > most {
+        return Err(format!("{field}: there are {count}, more than {most}; offer fewer"));
+    }
+    Ok(())
+}
+
+/// One line that does nothing but be read.
+fn line(text: &str, min: usize, most: usize) -> Result<(), String> {
+    if text.contains(['\n', '\t']) {
+        return Err("has more than one line, or a tab".to_owned());
+    }
+    if text.chars().count() < min {
+        return Err("is empty".to_owned());
+    }
+    words(text, most)
+}
+
+/// Words that do nothing but be read.
+fn words(text: &str, most: usize) -> Result<(), String> {
+    let length = text.chars().count();
+    if length > most {
+        return Err(format!("has {length} characters, more than {most}; shorten it"));
+    }
+    match sanitize::harm_in(text) {
+        Some(c) => Err(format!(
+            "has the character U+{:04X}, which hides or moves others; leave it out",
+            u32::from(c)
+        )),
+        None => Ok(()),
+    }
+}
+
+fn text(text: &str) -> Result<(), String> {
+    let bytes = text.len();
+    if bytes > TEXT_BYTES_MAX {
+        return Err(format!("has {bytes} bytes, more than {TEXT_BYTES_MAX}; shorten it"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

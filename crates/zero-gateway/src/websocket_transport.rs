@@ -1,0 +1,360 @@
+//! A WebSocket, as one end of a connection.
+//!
+//! Frames are read by tungstenite. They are written here: a server's frames are a short head and the
+//! text as it is, and written so, nothing of a large message is kept when it was sent. One task does
+//! both, and goes on reading while the client does not read.
+
+use std::io::{self, Read, Write};
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::timeout;
+use tokio_tungstenite::tungstenite::error::{Error, ProtocolError};
+use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
+use tokio_tungstenite::tungstenite::{Message, WebSocket};
+use zero_wire::{CloseReason, close};
+
+use crate::connection::{MessageTransport, TransportEvent};
+use crate::send_queue::{OutgoingItem, SendQueue};
+
+/// Bytes that are read at a time. Kept small: most connections say nothing most of the time.
+const READ_BYTES: usize = 4 * 1024;
+/// Bytes that are gathered before they are written.
+const WRITE_BYTES: usize = 32 * 1024;
+/// Bytes of answers to pings that may wait to be gathered.
+const CONTROL_BYTES_MAX: usize = 1024;
+/// Room for writing that is kept once all is written.
+const IDLE_ROOM: usize = 4 * 1024;
+
+const TEXT: u8 = 0x81;
+const CLOSE: u8 = 0x88;
+const PING: u8 = 0x89;
+
+/// A WebSocket after its upgrade.
+pub(crate) struct WebSocketTransport<S> {
+    websocket: WebSocket<NonBlockingStream<S>>,
+    message_bytes_max: usize,
+}
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> WebSocketTransport<S> {
+    /// One that takes messages of at most so many bytes until its sender is known. `read` is what
+    /// came behind the request for the upgrade.
+    pub(crate) fn new(
+        io: S,
+        read: &[u8],
+        stranger_bytes_max: usize,
+        known_bytes_max: usize,
+    ) -> Self {
+        let config = WebSocketConfig::default()
+            .read_buffer_size(READ_BYTES)
+            .write_buffer_size(0)
+            .max_write_buffer_size(CONTROL_BYTES_MAX)
+            .max_message_size(Some(stranger_bytes_max))
+            .max_frame_size(Some(stranger_bytes_max));
+        let wire = NonBlockingStream {
+            io,
+            waker: Waker::noop().clone(),
+            out: Vec::new(),
+            written: 0,
+            dirty: false,
+        };
+        let websocket =
+            WebSocket::from_partially_read(wire, read.to_vec(), Role::Server, Some(config));
+        Self { websocket, message_bytes_max: known_bytes_max }
+    }
+
+    fn poll_exchange(&mut self, cx: &mut Context<'_>, outbox: &SendQueue) -> Poll<TransportEvent> {
+        self.websocket.get_mut().waker.clone_from(cx.waker());
+        if let Poll::Ready(over) = self.poll_send(cx, outbox) {
+            return Poll::Ready(over);
+        }
+        match self.websocket.read() {
+            Ok(Message::Text(text)) => return Poll::Ready(TransportEvent::Text(text)),
+            Ok(Message::Ping(_) | Message::Pong(_)) => {
+                return Poll::Ready(TransportEvent::SignOfLife);
+            }
+            Ok(Message::Binary(_) | Message::Frame(_)) => {
+                return Poll::Ready(TransportEvent::NotText);
+            }
+            Ok(Message::Close(_)) => return Poll::Ready(TransportEvent::Over(None)),
+            Err(Error::Io(error)) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Poll::Ready(TransportEvent::Over(self.reason(&error))),
+        }
+        // Reading may have put the answer to a ping there. Where it cannot be written now,
+        // whatever lets it be written wakes us.
+        match self.websocket.get_mut().poll_write_out(cx) {
+            Poll::Ready(Err(_)) => Poll::Ready(TransportEvent::Over(None)),
+            _ => Poll::Pending,
+        }
+    }
+
+    /// Sends what can be sent. Ready when the connection is over.
+    fn poll_send(&mut self, cx: &mut Context<'_>, outbox: &SendQueue) -> Poll<TransportEvent> {
+        let wire = self.websocket.get_mut();
+        let mut room = String::new();
+        loop {
+            match wire.poll_write_out(cx) {
+                Poll::Ready(Ok(())) => {}
+                Poll::Ready(Err(_)) => return Poll::Ready(TransportEvent::Over(None)),
+                Poll::Pending => {
+                    return outbox.poll_cut(cx).map(|reason| TransportEvent::Over(Some(reason)));
+                }
+            }
+            while wire.out.len() < WRITE_BYTES {
+                match outbox.poll_next(cx) {
+                    Poll::Ready(OutgoingItem::Message(message)) => {
+                        wire.put(TEXT, message.text(&mut room).as_bytes());
+                    }
+                    Poll::Ready(OutgoingItem::Ping) => wire.put(PING, &[]),
+                    Poll::Ready(OutgoingItem::Close(reason)) => {
+                        return Poll::Ready(TransportEvent::Over(Some(reason)));
+                    }
+                    Poll::Pending if wire.out.is_empty() => return Poll::Pending,
+                    Poll::Pending => break,
+                }
+            }
+        }
+    }
+
+    /// What to tell a client whose message could not be read; nothing when it is gone.
+    fn reason(&self, error: &Error) -> Option<CloseReason> {
+        let (code, reason) = match error {
+            Error::Capacity(_) => {
+                let max = self.websocket.get_config().max_message_size.unwrap_or_default();
+                (close::TOO_LONG, format!("a message has at most {max} bytes here"))
+            }
+            Error::Utf8(_) => (close::NOT_TEXT, "a text message is UTF-8".to_owned()),
+            Error::Protocol(ProtocolError::ResetWithoutClosingHandshake) => return None,
+            Error::Protocol(error) => (close::PROTOCOL_ERROR, error.to_string()),
+            _ => return None,
+        };
+        Some(CloseReason::new(code, reason))
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> MessageTransport for WebSocketTransport<S> {
+    async fn exchange(&mut self, outbox: &SendQueue) -> TransportEvent {
+        std::future::poll_fn(|cx| self.poll_exchange(cx, outbox)).await
+    }
+
+    fn trust(&mut self) {
+        let max = Some(self.message_bytes_max);
+        self.websocket.set_config(|config| {
+            config.max_message_size = max;
+            config.max_frame_size = max;
+        });
+    }
+
+    async fn finish(mut self, reason: Option<CloseReason>, grace: Duration) {
+        match reason {
+            Some(reason) => {
+                let mut said = reason.code.to_be_bytes().to_vec();
+                said.extend_from_slice(reason.reason.as_bytes());
+                self.websocket.get_mut().put(CLOSE, &said);
+            }
+            // Puts the answer to the client's close there, if it sent one.
+            None => drop(self.websocket.flush()),
+        }
+        let wire = self.websocket.get_mut();
+        let mut said = CloseProgress::Nothing;
+        let farewell = std::future::poll_fn(|cx| wire.poll_farewell(cx, &mut said));
+        // A client that does not take it in time is left alone.
+        let _ = timeout(grace, farewell).await;
+    }
+}
+
+/// How far a farewell is.
+enum CloseProgress {
+    Nothing,
+    All,
+    /// And that no more will come.
+    End,
+}
+
+/// The stream below, as tungstenite wants it: it reads without waiting, and what it writes is
+/// gathered with the rest.
+struct NonBlockingStream<S> {
+    io: S,
+    waker: Waker,
+    out: Vec<u8>,
+    written: usize,
+    dirty: bool,
+}
+
+impl<S: AsyncWrite + Unpin> NonBlockingStream<S> {
+    /// Adds a frame.
+    fn put(&mut self, kind: u8, payload: &[u8]) {
+        self.out.push(kind);
+        let length = payload.len();
+        match (u8::try_from(length), u16::try_from(length)) {
+            (Ok(short), _) if short < 126 => self.out.push(short),
+            (_, Ok(medium)) => {
+                self.out.push(126);
+                self.out.extend_from_slice(&medium.to_be_bytes());
+            }
+            _ => {
+                self.out.push(127);
+                self.out.extend_from_slice(&(length as u64).to_be_bytes());
+            }
+        }
+        self.out.extend_from_slice(payload);
+    }
+
+    /// Writes what was gathered.
+    fn poll_write_out(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while let Some(rest) = self.out.get(self.written..).filter(|rest| !rest.is_empty()) {
+            match std::task::ready!(Pin::new(&mut self.io).poll_write(cx, rest))? {
+                0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                count => self.written += count,
+            }
+            self.dirty = true;
+        }
+        self.out.clear();
+        self.out.shrink_to(IDLE_ROOM);
+        self.written = 0;
+        if self.dirty {
+            std::task::ready!(Pin::new(&mut self.io).poll_flush(cx))?;
+            self.dirty = false;
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> NonBlockingStream<S> {
+    /// Writes what was gathered, then the end, and reads until the client has ended too. What it
+    /// still sends is thrown away: it may be waiting for that before it reads, and a socket that is
+    /// dropped with something unread takes back what was just written.
+    fn poll_farewell(
+        &mut self,
+        cx: &mut Context<'_>,
+        said: &mut CloseProgress,
+    ) -> Poll<io::Result<()>> {
+        if let CloseProgress::Nothing = said
+            && self.poll_write_out(cx)?.is_ready()
+        {
+            *said = CloseProgress::All;
+        }
+        if let CloseProgress::All = said
+            && Pin::new(&mut self.io).poll_shutdown(cx)?.is_ready()
+        {
+            *said = CloseProgress::End;
+        }
+        let mut thrown_away = [0; READ_BYTES];
+        loop {
+            let mut into = ReadBuf::new(&mut thrown_away);
+            std::task::ready!(Pin::new(&mut self.io).poll_read(cx, &mut into))?;
+            if into.filled().is_empty() {
+                // It says no more, but may still read.
+                return if let CloseProgress::End = said {
+                    Poll::Ready(Ok(()))
+                } else {
+                    Poll::Pending
+                };
+            }
+        }
+    }
+}
+
+impl<S: AsyncRead + Unpin> Read for NonBlockingStream<S> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let mut into = ReadBuf::new(into);
+        let mut cx = Context::from_waker(&self.waker);
+        match Pin::new(&mut self.io).poll_read(&mut cx, &mut into) {
+            Poll::Ready(result) => result.map(|()| into.filled().len()),
+            Poll::Pending => Err(io::ErrorKind::WouldBlock.into()),
+        }
+    }
+}
+
+impl<S> Write for NonBlockingStream<S> {
+    fn write(&mut self, frames: &[u8]) -> io::Result<usize> {
+        // Else a client that pings and never reads would fill the memory.
+        if self.out.len() >= WRITE_BYTES {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        self.out.extend_from_slice(frames);
+        Ok(frames.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex, split};
+
+    use super::*;
+    use crate::send_queue::SendQueueLimits;
+
+    const MIB: usize = 1024 * 1024;
+
+    fn ends() -> (WebSocketTransport<DuplexStream>, DuplexStream, SendQueue) {
+        let (near, far) = duplex(64 * 1024);
+        let limits =
+            SendQueueLimits { bytes_max: 8 * MIB, messages_max: 100, message_bytes_max: 8 * MIB };
+        (WebSocketTransport::new(near, &[], MIB, MIB), far, SendQueue::new(limits))
+    }
+
+    #[tokio::test]
+    async fn pongs_that_nobody_reads_do_not_fill_the_memory() {
+        let (mut socket, mut far, outbox) = ends();
+        // A ping of 100 bytes, masked with zeros.
+        let mut ping = vec![0x89, 0x80 | 100, 0, 0, 0, 0];
+        ping.extend_from_slice(&[b'x'; 100]);
+        let pings = 20_000;
+        let writing = async {
+            for _ in 0..pings {
+                far.write_all(&ping).await.unwrap();
+            }
+        };
+        let reading = async {
+            for _ in 0..pings {
+                assert!(matches!(socket.exchange(&outbox).await, TransportEvent::SignOfLife));
+            }
+        };
+        tokio::join!(writing, reading);
+        let gathered = socket.websocket.get_ref().out.len();
+        assert!(gathered >= WRITE_BYTES, "nobody read, so it should be full: {gathered}");
+        assert!(gathered <= WRITE_BYTES + CONTROL_BYTES_MAX, "{gathered}");
+    }
+
+    #[tokio::test]
+    async fn what_is_written_arrives_and_no_room_is_kept_for_it() {
+        let (mut socket, far, outbox) = ends();
+        let (mut read, _write) = split(far);
+        let texts = [125, 126, 65_535, 65_536, 2 * MIB].map(|length| "x".repeat(length));
+        for text in &texts {
+            assert!(outbox.text(text.clone()));
+        }
+        let reading = async {
+            for text in &texts {
+                let length = text.len();
+                let head = match length {
+                    0..126 => vec![0x81, u8::try_from(length).unwrap()],
+                    126..65_536 => {
+                        let length = u16::try_from(length).unwrap();
+                        [&[0x81, 126][..], &length.to_be_bytes()].concat()
+                    }
+                    _ => [&[0x81, 127][..], &(length as u64).to_be_bytes()].concat(),
+                };
+                let mut arrived = vec![0; head.len() + length];
+                read.read_exact(&mut arrived).await.unwrap();
+                assert!(arrived.starts_with(&head), "{length}");
+                assert!(arrived.ends_with(text.as_bytes()), "{length}");
+            }
+        };
+        tokio::select! {
+            _ = socket.exchange(&outbox) => panic!("nothing was sent"),
+            () = reading => {}
+        }
+        // What was read last may not be known to be written yet.
+        let turn =
+            std::future::poll_fn(|cx| Poll::Ready(socket.poll_exchange(cx, &outbox).is_ready()));
+        assert!(!turn.await);
+        assert!(socket.websocket.get_ref().out.capacity() <= IDLE_ROOM);
+    }
+}

@@ -1,0 +1,150 @@
+//! Signs of life, pipes, and the end.
+
+use std::time::Duration;
+
+use futures_util::SinkExt;
+use serde_json::{Value, json};
+use tokio::io::AsyncReadExt;
+use tokio_tungstenite::tungstenite::Message;
+use zero_wire::method::TokenScope;
+use zero_wire::pipe::pipe;
+
+use crate::raw_gateway::{ADMIN, PATIENCE, RawArrival, RawGateway, connect_params, someone};
+
+#[tokio::test]
+async fn a_client_that_does_not_even_pong_is_cut_off() {
+    // One that reads pongs. It may come too late for that on a machine that stands still, but not every
+    // time.
+    for _ in 0..20 {
+        if one_pongs_and_one_does_not().await == PongTiming::InTime {
+            return;
+        }
+    }
+    panic!("who pongs is cut off too");
+}
+
+#[derive(PartialEq)]
+enum PongTiming {
+    InTime,
+    TooLate,
+}
+
+async fn one_pongs_and_one_does_not() -> PongTiming {
+    let rig =
+        RawGateway::with(|config| config.limits.ping_interval = Duration::from_millis(200)).await;
+    let mut alive = rig.greeted(ADMIN).await;
+    let mut dead = rig.greeted(ADMIN).await.websocket.into_inner();
+    let reading = async {
+        let mut unread = Vec::new();
+        dead.read_to_end(&mut unread).await.unwrap();
+        unread
+    };
+    let pongs = async {
+        match alive.arrival().await {
+            RawArrival::Frame(frame) => panic!("{frame}"),
+            RawArrival::Closed(..) => {}
+        }
+    };
+    let unread = tokio::select! {
+        unread = reading => unread,
+        () = pongs => return PongTiming::TooLate,
+    };
+    assert!(unread.starts_with(b"\x89\x00"), "it was pinged first: {unread:?}");
+    assert!(unread.ends_with(b"no sign of life"), "{unread:?}");
+    let health = json!({"type": "req", "id": "h", "method": "health", "params": {}});
+    if alive.websocket.send(Message::text(health.to_string())).await.is_err() {
+        return PongTiming::TooLate;
+    }
+    match alive.arrival().await {
+        RawArrival::Frame(answer) => {
+            assert_eq!(answer["id"], "h", "{answer}");
+            PongTiming::InTime
+        }
+        RawArrival::Closed(..) => PongTiming::TooLate,
+    }
+}
+
+async fn over_pipe(
+    params: Value,
+) -> (zero_wire::pipe::PipeSender, zero_wire::pipe::PipeReceiver, Value) {
+    let rig = RawGateway::start().await;
+    let (client, server) = pipe();
+    rig.gateway.attach(server, someone("me", &[TokenScope::Write]));
+    let (sender, mut receiver) = client.split();
+    let challenge: Value = serde_json::from_str(&receiver.recv().await.unwrap()).unwrap();
+    assert_eq!(challenge["event"], "connect.challenge");
+    let connect = json!({"type": "req", "id": "c", "method": "connect", "params": params});
+    sender.send(connect.to_string()).await.unwrap();
+    let answer = serde_json::from_str(&receiver.recv().await.unwrap()).unwrap();
+    // The gateway goes on for as long as somebody is attached.
+    tokio::spawn(rig.serving);
+    (sender, receiver, answer)
+}
+
+#[tokio::test]
+async fn a_client_in_the_process_is_asked_for_nothing_and_gets_no_more_than_it_was_given() {
+    let mut params = connect_params("whatever");
+    let (sender, mut receiver, hello) = over_pipe(params.clone()).await;
+    assert_eq!(hello["payload"]["auth"]["scopes"], json!(["operator.write"]));
+    let health = json!({"type": "req", "id": "h", "method": "health", "params": {}});
+    sender.send(health.to_string()).await.unwrap();
+    let answer: Value = serde_json::from_str(&receiver.recv().await.unwrap()).unwrap();
+    assert_eq!((&answer["id"], &answer["ok"]), (&json!("h"), &json!(true)));
+    params["minProtocol"] = json!(9);
+    params["maxProtocol"] = json!(9);
+    let (_, mut receiver, refused) = over_pipe(params).await;
+    assert_eq!(refused["error"]["details"]["code"], "PROTOCOL_MISMATCH");
+    assert_eq!(receiver.recv().await.unwrap_err().code, 1002);
+}
+
+#[tokio::test]
+async fn the_end_is_told_and_nobody_comes_in_any_more() {
+    let rig = RawGateway::start().await;
+    let mut client = rig.greeted(ADMIN).await;
+    let (embedded, server) = pipe();
+    rig.gateway.attach(server, someone("me", &[TokenScope::Read]));
+    let mut stranger = rig.client().await;
+    let address = rig.address;
+    rig.stop.cancel();
+    let told = client.next().await;
+    assert_eq!((told["event"].as_str(), told["seq"].as_u64()), (Some("shutdown"), Some(1)));
+    assert_eq!(client.closed().await, (1012, "service restart".to_owned()));
+    assert_eq!(stranger.closed().await, (1012, "service restart".to_owned()));
+    let (_, mut at_embedded) = embedded.split();
+    let reason = loop {
+        if let Err(reason) = at_embedded.recv().await {
+            break reason;
+        }
+    };
+    assert_eq!(reason.code, 1012);
+    tokio::time::timeout(PATIENCE, rig.serving).await.unwrap().unwrap();
+    assert!(tokio::net::TcpStream::connect(address).await.is_err());
+}
+
+#[tokio::test]
+async fn who_connects_while_it_ends_is_told_to_come_back() {
+    let rig = RawGateway::with(|config| config.limits.last_words = PATIENCE).await;
+    let mut late = rig.client().await;
+    let mut inside = rig.greeted(ADMIN).await;
+    rig.stop.cancel();
+    assert_eq!(inside.next().await["event"], "shutdown");
+    let answer = late.connect(connect_params(ADMIN)).await;
+    assert_eq!(answer["error"]["code"], "UNAVAILABLE");
+    assert_eq!(answer["error"]["retryable"], true);
+    assert!(answer["error"]["retryAfterMs"].is_u64());
+    assert_eq!(late.closed().await.0, 1013);
+}
+
+#[tokio::test]
+async fn a_client_that_reads_nothing_does_not_hold_up_the_end() {
+    let rig =
+        RawGateway::with(|config| config.limits.close_grace = Duration::from_millis(100)).await;
+    let mut stuck = rig.greeted(ADMIN).await;
+    let id = "x".repeat(1_000_000);
+    for _ in 0..20 {
+        stuck.request(&id, "health", json!({})).await;
+    }
+    rig.stop.cancel();
+    tokio::time::timeout(PATIENCE, rig.serving).await.unwrap().unwrap();
+    drop(stuck);
+}

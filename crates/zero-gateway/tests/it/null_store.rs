@@ -1,0 +1,167 @@
+//! Sessions of which nothing is kept: what is tested here comes before them.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use zero_core::event::{Event, RunOutcome, TokenUsage};
+use zero_core::{RunId, SessionId};
+use zero_runtime::tool::BoxFuture;
+use zero_session::agent::AgentRegistry;
+use zero_session::event_bus::{DeliverySender, EventBus, Subscription};
+use zero_session::key::SessionKey;
+use zero_session::message::ModelMessage;
+use zero_session::model::catalog::ModelCatalog;
+use zero_session::sessions::{SessionLimits, SessionManager, SessionManagerConfig};
+use zero_session::store::{
+    BeginRunOutcome, GrantRecord, LedgerReadLimit, NewEvent, NewRun, NewSession, RunRecord,
+    SessionPage, SessionPatch, SessionQuery, SessionRecord, Store, StoreError, Transcript,
+    TranscriptStart,
+};
+use zero_session::tool_backend::{
+    ToolBackend, ToolBackendError, ToolBackendFactory, ToolBackendRequest,
+};
+
+pub(crate) async fn sessions() -> SessionManager {
+    let config = SessionManagerConfig {
+        store: Arc::new(NullServices),
+        bus: Arc::new(NullServices),
+        agents: AgentRegistry::new(Vec::new(), None),
+        models: ModelCatalog::default(),
+        hands: Arc::new(NullServices),
+        cwd: PathBuf::from("/"),
+        nodes: std::sync::Arc::new(zero_session::node_membership::SingleNode::new("test")),
+        limits: SessionLimits::default(),
+    };
+    SessionManager::start(config).await.unwrap()
+}
+
+struct NullServices;
+
+impl EventBus for NullServices {
+    fn publish(&self, _: &SessionId, _: &[Arc<Event>]) {}
+
+    fn subscribe(&self, _: &SessionId, _: &DeliverySender) -> Subscription {
+        Subscription::new(())
+    }
+}
+
+impl ToolBackendFactory for NullServices {
+    fn open(
+        &self,
+        _: ToolBackendRequest,
+    ) -> BoxFuture<'_, Result<Arc<dyn ToolBackend>, ToolBackendError>> {
+        is(Err(ToolBackendError::Workspace("nothing can be done here".to_owned())))
+    }
+}
+
+type StoreFuture<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
+
+fn is<T: Send + 'static>(value: T) -> BoxFuture<'static, T> {
+    Box::pin(async move { value })
+}
+
+fn not_kept<T: Send + 'static>() -> BoxFuture<'static, Result<T, StoreError>> {
+    is(Err(StoreError::Broken { verb: "write", why: "nothing is kept here".to_owned() }))
+}
+
+impl Store for NullServices {
+    fn session(&self, _: &SessionKey) -> StoreFuture<'_, Option<SessionRecord>> {
+        is(Ok(None))
+    }
+
+    fn session_by_id(&self, _: &SessionId) -> StoreFuture<'_, Option<SessionRecord>> {
+        is(Ok(None))
+    }
+
+    fn create(&self, _: NewSession) -> StoreFuture<'_, SessionRecord> {
+        not_kept()
+    }
+
+    fn list(&self, _: SessionQuery) -> StoreFuture<'_, SessionPage> {
+        is(Ok(SessionPage::default()))
+    }
+
+    fn patch(&self, _: &SessionKey, _: SessionPatch) -> StoreFuture<'_, Option<SessionRecord>> {
+        is(Ok(None))
+    }
+
+    fn delete(&self, _: &SessionKey) -> StoreFuture<'_, bool> {
+        is(Ok(false))
+    }
+
+    fn append(&self, _: &SessionId, _: Vec<NewEvent>) -> StoreFuture<'_, Vec<Event>> {
+        not_kept()
+    }
+
+    fn events(&self, _: &SessionId, _: u64, _: LedgerReadLimit) -> StoreFuture<'_, Vec<Event>> {
+        is(Ok(Vec::new()))
+    }
+
+    fn last_events(
+        &self,
+        _: &SessionId,
+        _: u64,
+        _: LedgerReadLimit,
+    ) -> StoreFuture<'_, Vec<Event>> {
+        is(Ok(Vec::new()))
+    }
+
+    fn transcript(&self, _: &SessionId, _: Option<u64>) -> StoreFuture<'_, Transcript> {
+        is(Ok(Transcript::default()))
+    }
+
+    fn add_messages(&self, _: &SessionId, _: Vec<Arc<ModelMessage>>) -> StoreFuture<'_, ()> {
+        not_kept()
+    }
+
+    fn new_transcript(
+        &self,
+        _: &SessionId,
+        _: TranscriptStart,
+        _: Vec<Arc<ModelMessage>>,
+    ) -> StoreFuture<'_, u64> {
+        not_kept()
+    }
+
+    fn begin_run(&self, _: NewRun) -> StoreFuture<'_, BeginRunOutcome> {
+        not_kept()
+    }
+
+    fn end_run(
+        &self,
+        _: &RunId,
+        _: RunOutcome,
+        _: TokenUsage,
+        _: Vec<NewEvent>,
+    ) -> StoreFuture<'_, Option<Vec<Event>>> {
+        is(Ok(None))
+    }
+
+    fn run(&self, _: &RunId) -> StoreFuture<'_, Option<RunRecord>> {
+        is(Ok(None))
+    }
+
+    fn unsettled_runs(&self, _: Option<&SessionId>) -> StoreFuture<'_, Vec<RunRecord>> {
+        is(Ok(Vec::new()))
+    }
+
+    fn grants(&self, _: &SessionId) -> StoreFuture<'_, Vec<GrantRecord>> {
+        is(Ok(Vec::new()))
+    }
+
+    fn set_grants(&self, _: &SessionId, _: Vec<GrantRecord>) -> StoreFuture<'_, ()> {
+        not_kept()
+    }
+
+    fn size(&self, _: &SessionId) -> StoreFuture<'_, u64> {
+        is(Ok(0))
+    }
+
+    fn ready(&self) -> StoreFuture<'_, ()> {
+        is(Ok(()))
+    }
+
+    fn count(&self) -> StoreFuture<'_, u64> {
+        is(Ok(0))
+    }
+}

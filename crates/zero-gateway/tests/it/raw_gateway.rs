@@ -1,0 +1,264 @@
+//! A gateway and raw clients of it.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::{SinkExt, StreamExt};
+use serde_json::{Value, json};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest;
+use tokio_tungstenite::tungstenite::{Error, Message};
+use tokio_util::sync::CancellationToken;
+use zero_gateway::{
+    AuthAttemptLimits, AuthConfig, Gateway, GatewayConfig, GatewayLimits, MetricsSource,
+    PlaintextPolicy, Principal, TlsIdentity,
+};
+use zero_runtime::metrics::ToolStats;
+use zero_wire::method::TokenScope;
+
+use crate::null_store;
+
+pub(crate) const ADMIN: &str = "admin-token-0123456789abcdef";
+pub(crate) const READER: &str = "reader-token-0123456789abcdef";
+pub(crate) const PASSWORD: &str = "correct horse battery";
+/// Longer than anything here takes, so that a test fails instead of hanging.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+pub(crate) fn someone(name: &str, scopes: &[TokenScope]) -> Principal {
+    Principal::new(name, scopes.to_vec())
+}
+
+struct EmptyMetrics;
+
+impl MetricsSource for EmptyMetrics {
+    fn tools(&self) -> BTreeMap<String, ToolStats> {
+        BTreeMap::new()
+    }
+
+    fn queue_depth(&self) -> u64 {
+        0
+    }
+
+    fn in_flight(&self) -> u64 {
+        0
+    }
+}
+
+/// A gateway that asks for tokens and answers failed tries quickly.
+pub(crate) async fn config() -> GatewayConfig {
+    let auth = AuthConfig::nobody()
+        .with_token(READER, someone("reader", &[TokenScope::Read]))
+        .and_then(|auth| auth.with_token(ADMIN, someone("admin", &[TokenScope::Admin])))
+        .and_then(|auth| auth.with_password(PASSWORD, someone("person", &[TokenScope::Write])))
+        .unwrap();
+    let delay_max = Duration::from_millis(1);
+    let tries =
+        AuthAttemptLimits { delay_first: delay_max, delay_max, ..AuthAttemptLimits::default() };
+    GatewayConfig {
+        sessions: null_store::sessions().await,
+        auth,
+        limits: GatewayLimits { tries, ..GatewayLimits::default() },
+        version: "1.2.3".to_owned(),
+        allowed_origins: vec!["https://app.example".to_owned()],
+        allowed_hosts: vec!["box.lan".to_owned()],
+        tool_metrics: Arc::new(EmptyMetrics),
+    }
+}
+
+/// A gateway on a port of its own.
+pub(crate) struct RawGateway {
+    pub(crate) gateway: Gateway,
+    pub(crate) address: SocketAddr,
+    pub(crate) stop: CancellationToken,
+    pub(crate) serving: JoinHandle<()>,
+}
+
+impl RawGateway {
+    pub(crate) async fn start() -> Self {
+        Self::with(|_| {}).await
+    }
+
+    pub(crate) async fn with(change: impl FnOnce(&mut GatewayConfig)) -> Self {
+        Self::with_tls(None, change).await
+    }
+
+    pub(crate) async fn with_tls(
+        tls: Option<TlsIdentity>,
+        change: impl FnOnce(&mut GatewayConfig),
+    ) -> Self {
+        let mut config = config().await;
+        change(&mut config);
+        let gateway = Gateway::new(config);
+        let here = SocketAddr::from(([127, 0, 0, 1], 0));
+        let listening = gateway.listen(here, tls, PlaintextPolicy::ThisMachine).await.unwrap();
+        let (address, stop) = (listening.address(), CancellationToken::new());
+        let (server, stopped) = (gateway.clone(), stop.clone());
+        let serving = tokio::spawn(async move { server.serve(listening, stopped).await });
+        Self { gateway, address, stop, serving }
+    }
+
+    pub(crate) async fn tcp(&self) -> TcpStream {
+        TcpStream::connect(self.address).await.unwrap()
+    }
+
+    /// A client that has been challenged.
+    pub(crate) async fn client(&self) -> RawClient<TcpStream> {
+        RawClient::over(self.tcp().await).await
+    }
+
+    /// A client that was greeted.
+    pub(crate) async fn greeted(&self, token: &str) -> RawClient<TcpStream> {
+        let mut client = self.client().await;
+        let hello = client.connect(connect_params(token)).await;
+        assert_eq!(hello["payload"]["type"], "hello-ok", "{hello}");
+        client
+    }
+
+    /// What the head of an answer to a request says: the number, and the rest.
+    pub(crate) async fn http(&self, request: &str) -> (u16, String) {
+        let mut stream = self.tcp().await;
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = Vec::new();
+        let reading = async {
+            while !is_whole(&answer) && matches!(stream.read_buf(&mut answer).await, Ok(1..)) {}
+        };
+        tokio::time::timeout(PATIENCE, reading).await.expect("no answer");
+        let answer = String::from_utf8_lossy(&answer).into_owned();
+        let status = answer.get(9..12).and_then(|status| status.parse().ok());
+        (status.unwrap_or_default(), answer)
+    }
+}
+
+/// Whether all of an answer is there: its head, and as much as that says. What becomes a WebSocket goes
+/// on after its head.
+fn is_whole(answer: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(answer).to_lowercase();
+    let Some((head, body)) = text.split_once("\r\n\r\n") else { return false };
+    let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+    match length {
+        Some(length) => body.len() >= length.trim().parse().unwrap_or(0),
+        None => {
+            head.starts_with("http/1.1 101 ")
+                || head.contains("transfer-encoding: chunked") && body.ends_with("0\r\n\r\n")
+        }
+    }
+}
+
+/// What a client of the family sends.
+pub(crate) fn connect_params(token: &str) -> Value {
+    json!({
+        "minProtocol": 4,
+        "maxProtocol": 4,
+        "client": {"id": "cli", "version": "1", "platform": "linux", "mode": "cli"},
+        "caps": ["tool-events"],
+        "auth": {"token": token},
+        "role": "operator",
+        "scopes": ["operator.admin"],
+    })
+}
+
+/// A client that speaks WebSocket and nothing more.
+pub(crate) struct RawClient<S> {
+    pub(crate) websocket: WebSocketStream<S>,
+    pub(crate) challenge: Value,
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> RawClient<S> {
+    pub(crate) async fn over(stream: S) -> Self {
+        let request = "ws://localhost/".into_client_request().unwrap();
+        let (websocket, _) = tokio_tungstenite::client_async(request, stream).await.unwrap();
+        let mut client = Self { websocket, challenge: Value::Null };
+        client.challenge = client.next().await;
+        assert_eq!(client.challenge["event"], "connect.challenge");
+        client
+    }
+
+    pub(crate) async fn say(&mut self, message: Message) {
+        tokio::time::timeout(PATIENCE, self.websocket.send(message)).await.unwrap().unwrap();
+    }
+
+    pub(crate) async fn text(&mut self, text: impl Into<String>) {
+        self.say(Message::text(text.into())).await;
+    }
+
+    pub(crate) async fn request(&mut self, id: &str, method: &str, params: Value) {
+        let frame = json!({"type": "req", "id": id, "method": method, "params": params});
+        self.text(frame.to_string()).await;
+    }
+
+    /// Asks and gives the response; events in between are passed over.
+    pub(crate) async fn ask(&mut self, id: &str, method: &str, params: Value) -> Value {
+        self.request(id, method, params).await;
+        loop {
+            let frame = self.next().await;
+            if frame["type"] == "res" && frame["id"] == id {
+                return frame;
+            }
+        }
+    }
+
+    pub(crate) async fn connect(&mut self, params: Value) -> Value {
+        self.ask("c", "connect", params).await
+    }
+
+    pub(crate) async fn health(&mut self) {
+        let answer = self.ask("h", "health", json!({})).await;
+        assert_eq!(answer["ok"], true, "{answer}");
+    }
+
+    /// The next frame.
+    pub(crate) async fn next(&mut self) -> Value {
+        match self.arrival().await {
+            RawArrival::Frame(frame) => frame,
+            RawArrival::Closed(code, reason) => panic!("closed {code} {reason:?}"),
+        }
+    }
+
+    /// The code and reason of the close; frames before it are passed over.
+    pub(crate) async fn closed(&mut self) -> (u16, String) {
+        loop {
+            if let RawArrival::Closed(code, reason) = self.arrival().await {
+                return (code, reason);
+            }
+        }
+    }
+
+    pub(crate) async fn arrival(&mut self) -> RawArrival {
+        let arriving = async {
+            loop {
+                match self.websocket.next().await {
+                    Some(Ok(Message::Text(text))) => {
+                        return RawArrival::Frame(serde_json::from_str(&text).unwrap());
+                    }
+                    Some(Ok(Message::Close(Some(close)))) => {
+                        return RawArrival::Closed(close.code.into(), close.reason.to_string());
+                    }
+                    Some(Ok(Message::Close(None))) => {
+                        return RawArrival::Closed(1005, String::new());
+                    }
+                    Some(Ok(_)) => {}
+                    Some(Err(Error::Protocol(_) | Error::Io(_))) | None => {
+                        return RawArrival::Closed(1006, String::new());
+                    }
+                    Some(Err(error)) => panic!("{error}"),
+                }
+            }
+        };
+        tokio::time::timeout(PATIENCE, arriving).await.expect("nothing came")
+    }
+}
+
+pub(crate) enum RawArrival {
+    Frame(Value),
+    Closed(u16, String),
+}
+
+/// An address that is not this machine's loopback.
+pub(crate) fn elsewhere() -> SocketAddr {
+    SocketAddr::from((IpAddr::from([0, 0, 0, 0]), 0))
+}

@@ -1,0 +1,130 @@
+//! Whoever reads much holds up nobody else.
+
+use std::cell::Cell;
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use serde_json::json;
+use tokio::time::timeout;
+use zero_core::RunId;
+use zero_gateway::GatewayLimits;
+use zero_session::event::EventKind;
+use zero_session::sessions::OpenSessionOptions;
+use zero_session::store::NewEvent;
+use zero_wire::chat::{ChatHistory, ChatHistoryParams, Health, HealthParams};
+use zero_wire::client::GatewayClientError;
+use zero_wire::method::TokenScope;
+use zero_wire::sessions::{SessionsGet, SessionsPreview};
+use zero_wire::zero_sessions::ZeroSessionsEvents;
+
+use crate::test_gateway::{PATIENCE, TestClient, TestGateway};
+
+/// A session of somebody, with a prompt and so many answers of so many bytes.
+async fn fill(lab: &TestGateway, owner: &str, key: &str, entries: usize, bytes: usize) {
+    let wanted = OpenSessionOptions {
+        key: Some(key.to_owned()),
+        owner: owner.to_owned(),
+        ..OpenSessionOptions::default()
+    };
+    let session = lab.sessions.open(wanted).await.unwrap();
+    let prompt = EventKind::Prompt { text: "go".to_owned(), attachments: Vec::new() };
+    let said = (0..entries).map(|_| EventKind::Text { text: "x".repeat(bytes) });
+    let entry = |what| NewEvent { run: Some(RunId::new("r").unwrap()), time_ms: 1, what };
+    let entries = std::iter::once(prompt).chain(said).map(entry).collect();
+    lab.sessions.store().append(&session.id, entries).await.unwrap();
+}
+
+fn history_of(key: &str) -> ChatHistoryParams {
+    ChatHistoryParams { session_key: key.to_owned(), ..ChatHistoryParams::default() }
+}
+
+#[tokio::test]
+async fn others_are_answered_while_one_reads_a_history_again_and_again() {
+    const ASKED: usize = 100;
+    let lab = TestGateway::start(&[]).await;
+    fill(&lab, "ann", "main", 20, 50_000).await;
+    fill(&lab, "bob", "other", 1, 10).await;
+    let ann = lab.connect("ann", &[TokenScope::Read], &["zero-events"]).await;
+    let bob = lab.connect("bob", &[TokenScope::Read], &["zero-events"]).await;
+    let flood = || ann.client.request::<ChatHistory>(history_of("main"));
+    let mut flood: FuturesUnordered<_> = (0..ASKED).map(|_| flood()).collect();
+    let answered = Cell::new(0_usize);
+    let reading = async {
+        while let Some(answer) = flood.next().await {
+            assert_eq!(answer.unwrap().messages.len(), 2);
+            answered.set(answered.get() + 1);
+        }
+    };
+    let others = async {
+        while answered.get() == 0 {
+            tokio::task::yield_now().await;
+        }
+        bob.ask::<Health>(json!({})).await;
+        bob.ask::<ChatHistory>(json!({"sessionKey": "other"})).await;
+        answered.get()
+    };
+    let before = tokio::select! {
+        () = reading => ASKED,
+        before = others => before,
+    };
+    assert!(before < ASKED / 2, "{before} of {ASKED} were answered before");
+}
+
+#[tokio::test]
+async fn no_answer_reads_more_of_a_ledger_than_is_bearable() {
+    let lab = TestGateway::start(&[]).await;
+    fill(&lab, "ann", "main", 25, 1_000_000).await;
+    let ann = lab.connect("ann", &[TokenScope::Read], &["zero-events"]).await;
+    let events = ann.ask::<ZeroSessionsEvents>(json!({"sessionKey": "main", "after": 0})).await;
+    assert_eq!((events.events.len(), events.has_more), (9, true));
+    let last = events.events.last().unwrap().seq;
+    let rest = ann.ask::<ZeroSessionsEvents>(json!({"sessionKey": "main", "after": 20})).await;
+    assert_eq!((last, rest.events.len(), rest.has_more), (9, 6, false));
+    // A reply of 25 MB began further back than can be read, so nothing of it looks whole.
+    let history = ann.ask::<ChatHistory>(json!({"sessionKey": "main"})).await;
+    assert_eq!(history.messages.len(), 0);
+    assert_eq!(ann.ask::<SessionsGet>(json!({"key": "main"})).await.messages.len(), 0);
+    let preview = ann.ask::<SessionsPreview>(json!({"keys": ["main"]})).await;
+    assert_eq!(preview.previews[0].status, "empty");
+}
+
+/// Whether a history is refused at once; otherwise it waits. `health`, asked after it, tells.
+async fn is_refused(desk: &TestClient) -> Option<String> {
+    let history = desk.client.request::<ChatHistory>(history_of("main"));
+    let health = desk.client.request::<Health>(HealthParams::default());
+    let answered = async {
+        tokio::select! {
+            biased;
+            refused = history => match refused {
+                Err(GatewayClientError::Refused { error }) => {
+                    assert_eq!(error.retryable, Some(true));
+                    Some(error.message)
+                }
+                other => panic!("not refused but {:?}", other.map(drop)),
+            },
+            health = health => {
+                health.unwrap();
+                None
+            }
+        }
+    };
+    timeout(PATIENCE, answered).await.unwrap()
+}
+
+#[tokio::test]
+async fn who_left_before_its_turn_waits_no_more() {
+    let limits = GatewayLimits { reads_max: 0, reads_asked_max: 1, ..GatewayLimits::default() };
+    let lab = TestGateway::with(&[], limits).await;
+    let first = lab.connect("ann", &[TokenScope::Read], &[]).await;
+    let second = lab.connect("ann", &[TokenScope::Read], &[]).await;
+    assert_eq!(is_refused(&first).await, None);
+    let too_many = "1 requests with this token that read sessions are not answered yet; wait for \
+                    some";
+    assert_eq!(is_refused(&second).await.as_deref(), Some(too_many));
+    // Another token has a queue of its own.
+    let other = lab.connect("bob", &[TokenScope::Read], &[]).await;
+    assert_eq!(is_refused(&other).await, None);
+    drop(first);
+    let freed = async { while is_refused(&second).await.is_some() {} };
+    timeout(PATIENCE, freed).await.unwrap();
+}

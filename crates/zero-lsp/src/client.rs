@@ -1,0 +1,210 @@
+//! The questions that a server is asked, and its answers taken apart.
+
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::connection::LspConnection;
+use crate::error::LspError;
+use crate::language_servers::LanguageServerLimits;
+use crate::open_documents::DocumentVersion;
+use crate::response::{
+    self, BoundedList, CallHierarchyEntry, LspDiagnostic, LspLocation, LspPosition, LspSymbol,
+};
+use crate::uri;
+
+/// Functions at a place that are asked about.
+const CALL_ITEMS_MAX: usize = 5;
+
+/// A place that is asked about.
+#[derive(Clone, Copy, Debug)]
+pub struct DocumentPosition<'a> {
+    /// The file, which the server was told of.
+    pub path: &'a Path,
+    /// Where in it.
+    pub position: LspPosition,
+}
+
+/// Which way calls go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallDirection {
+    /// Who calls the function.
+    Incoming,
+    /// Whom it calls.
+    Outgoing,
+}
+
+/// Asks one server, within bounds.
+pub struct LspClient<'a> {
+    connection: &'a LspConnection,
+    bounds: LanguageServerLimits,
+}
+
+impl<'a> LspClient<'a> {
+    /// Asks this one.
+    pub fn new(connection: &'a LspConnection, bounds: LanguageServerLimits) -> Self {
+        Self { connection, bounds }
+    }
+
+    /// Where what is meant at a place is defined.
+    pub async fn definition(
+        &self,
+        spot: DocumentPosition<'_>,
+    ) -> Result<BoundedList<LspLocation>, LspError> {
+        let method = ("textDocument/definition", "definitionProvider");
+        self.places(method, at(spot), QueryScope::File).await
+    }
+
+    /// Where it is implemented.
+    pub async fn implementation(
+        &self,
+        spot: DocumentPosition<'_>,
+    ) -> Result<BoundedList<LspLocation>, LspError> {
+        let method = ("textDocument/implementation", "implementationProvider");
+        self.places(method, at(spot), QueryScope::Project).await
+    }
+
+    /// Where it is used or defined.
+    pub async fn references(
+        &self,
+        spot: DocumentPosition<'_>,
+    ) -> Result<BoundedList<LspLocation>, LspError> {
+        let mut params = at(spot);
+        if let Some(fields) = params.as_object_mut() {
+            fields.insert("context".to_owned(), json!({"includeDeclaration": true}));
+        }
+        let method = ("textDocument/references", "referencesProvider");
+        self.places(method, params, QueryScope::Project).await
+    }
+
+    /// What is to be known about it.
+    pub async fn hover(&self, spot: DocumentPosition<'_>) -> Result<Option<String>, LspError> {
+        let method = ("textDocument/hover", "hoverProvider");
+        let read = |answer: &Value| response::hover(answer);
+        self.settled(method, at(spot), QueryScope::File, read, Option::is_none).await
+    }
+
+    /// The symbols of a file.
+    pub async fn document_symbols(&self, path: &Path) -> Result<BoundedList<LspSymbol>, LspError> {
+        let method = ("textDocument/documentSymbol", "documentSymbolProvider");
+        let params = json!({"textDocument": {"uri": uri::of_path(path)}});
+        self.settled(method, params, QueryScope::File, response::symbols, is_empty).await
+    }
+
+    /// The symbols of the project whose name is like this.
+    pub async fn workspace_symbols(&self, query: &str) -> Result<BoundedList<LspSymbol>, LspError> {
+        let method = ("workspace/symbol", "workspaceSymbolProvider");
+        self.settled(
+            method,
+            json!({"query": query}),
+            QueryScope::Project,
+            response::symbols,
+            is_empty,
+        )
+        .await
+    }
+
+    /// The functions at a place.
+    pub async fn functions(
+        &self,
+        spot: DocumentPosition<'_>,
+    ) -> Result<Vec<(LspSymbol, Value)>, LspError> {
+        let method = ("textDocument/prepareCallHierarchy", "callHierarchyProvider");
+        self.settled(method, at(spot), QueryScope::File, response::call_items, Vec::is_empty).await
+    }
+
+    /// Who calls the functions at a place, or whom they call.
+    pub async fn calls(
+        &self,
+        spot: DocumentPosition<'_>,
+        calls: CallDirection,
+    ) -> Result<BoundedList<CallHierarchyEntry>, LspError> {
+        let (method, end) = match calls {
+            CallDirection::Incoming => ("callHierarchy/incomingCalls", "from"),
+            CallDirection::Outgoing => ("callHierarchy/outgoingCalls", "to"),
+        };
+        let mut all = BoundedList::default();
+        for (_, item) in self.functions(spot).await?.into_iter().take(CALL_ITEMS_MAX) {
+            let method = (method, "callHierarchyProvider");
+            let read = |answer: &Value| response::callers(answer, end);
+            let params = json!({ "item": item });
+            let found = self.settled(method, params, QueryScope::Project, read, is_empty).await?;
+            all.total += found.total;
+            all.taken.extend(found.taken);
+        }
+        Ok(all)
+    }
+
+    /// What it finds wrong in a file in that state.
+    pub async fn diagnostics(
+        &self,
+        path: &Path,
+        told: DocumentVersion,
+    ) -> Result<BoundedList<LspDiagnostic>, LspError> {
+        let limit = self.bounds.answer_max;
+        let report = self.connection.wait_about(path, told, limit).await?;
+        report.map(|report| report.found).ok_or_else(|| LspError::Silent {
+            server: self.connection.server().to_owned(),
+            what: "diagnostics".to_owned(),
+            limit,
+        })
+    }
+
+    async fn places(
+        &self,
+        method: (&str, &str),
+        params: Value,
+        reach: QueryScope,
+    ) -> Result<BoundedList<LspLocation>, LspError> {
+        self.settled(method, params, reach, response::places, is_empty).await
+    }
+
+    /// Asks, and where there is nothing yet because the server still reads the project, once more
+    /// when it is done.
+    async fn settled<T>(
+        &self,
+        (method, capability): (&str, &str),
+        params: Value,
+        reach: QueryScope,
+        read: impl Fn(&Value) -> Option<T>,
+        is_nothing: impl Fn(&T) -> bool,
+    ) -> Result<T, LspError> {
+        let server = || self.connection.server().to_owned();
+        if !self.connection.offers(capability) {
+            return Err(LspError::NotOffered { server: server(), what: method.to_owned() });
+        }
+        if reach == QueryScope::Project {
+            self.connection.wait_for_rest(self.bounds.reading_max).await;
+        }
+        let ask = async |limit: Duration| {
+            let answer = self.connection.ask(method, params.clone(), limit).await?;
+            let nonsense = || LspError::Nonsense { server: server(), what: method.to_owned() };
+            read(&answer).ok_or_else(nonsense)
+        };
+        let found = ask(self.bounds.answer_max).await?;
+        if reach == QueryScope::Project || !is_nothing(&found) {
+            return Ok(found);
+        }
+        self.connection.wait_for_rest(self.bounds.reading_max).await;
+        ask(self.bounds.answer_max).await
+    }
+}
+
+/// How much of the project an answer is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum QueryScope {
+    File,
+    Project,
+}
+
+fn at(DocumentPosition { path, position }: DocumentPosition<'_>) -> Value {
+    json!({
+        "textDocument": {"uri": uri::of_path(path)},
+        "position": {"line": position.line, "character": position.character},
+    })
+}
+
+fn is_empty<T>(pieces: &BoundedList<T>) -> bool {
+    pieces.taken.is_empty()
+}

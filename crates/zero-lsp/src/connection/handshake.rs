@@ -1,0 +1,82 @@
+//! How a server is greeted, and what it says of itself.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::position::PositionEncoding;
+use crate::uri;
+
+/// How a server is greeted. It is offered what is used, and no more.
+pub(super) fn initialize(root: &Path, folders: &Value, options: &Value) -> Value {
+    json!({
+        // It runs in a world of its own, where our number means nothing.
+        "processId": null,
+        "clientInfo": {"name": "zero", "version": env!("CARGO_PKG_VERSION")},
+        "rootPath": root.display().to_string(),
+        "rootUri": uri::of_path(root),
+        "workspaceFolders": folders,
+        "initializationOptions": options,
+        "trace": "off",
+        "capabilities": {
+            "general": {"positionEncodings": PositionEncoding::OFFERED},
+            // What clangd went by before there was a standard.
+            "offsetEncoding": PositionEncoding::OFFERED,
+            "window": {"workDoneProgress": true, "showDocument": {"support": false}},
+            "workspace": {
+                "applyEdit": false,
+                "configuration": true,
+                "workspaceFolders": true,
+                "symbol": {"dynamicRegistration": false},
+                "didChangeConfiguration": {"dynamicRegistration": false},
+                "didChangeWatchedFiles": {"dynamicRegistration": false},
+            },
+            "textDocument": {
+                "synchronization": {"didSave": true},
+                "publishDiagnostics": {"versionSupport": true, "relatedInformation": false},
+                "hover": {"contentFormat": ["markdown", "plaintext"]},
+                "definition": {"linkSupport": true},
+                "implementation": {"linkSupport": true},
+                "references": {},
+                "documentSymbol": {"hierarchicalDocumentSymbolSupport": true},
+                "callHierarchy": {"dynamicRegistration": false},
+            },
+        },
+    })
+}
+
+/// The units that a server counts in, by its greeting.
+pub(super) fn encoding(greeting: &Value) -> Result<PositionEncoding, String> {
+    let named = greeting.pointer("/capabilities/positionEncoding");
+    let named = named.or_else(|| greeting.get("offsetEncoding"));
+    match named {
+        None | Some(Value::Null) => Ok(PositionEncoding::default()),
+        Some(name) => {
+            let known = name.as_str().and_then(PositionEncoding::named);
+            let shown = || zero_core::sanitize::quoted(&name.to_string());
+            known.ok_or_else(|| format!("it counts in {}, which nobody offered", shown()))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_are_as_the_server_says() {
+        for (greeting, expected) in [
+            (json!({}), Some(PositionEncoding::Utf16)),
+            (json!({"capabilities": {"positionEncoding": "utf-8"}}), Some(PositionEncoding::Utf8)),
+            (json!({"capabilities": {}, "offsetEncoding": "utf-8"}), Some(PositionEncoding::Utf8)),
+            (
+                json!({"capabilities": {"positionEncoding": "utf-16"}}),
+                Some(PositionEncoding::Utf16),
+            ),
+            (json!({"capabilities": {"positionEncoding": "ebcdic"}}), None),
+            (json!({"capabilities": {"positionEncoding": 8}}), None),
+        ] {
+            assert_eq!(encoding(&greeting).ok(), expected, "{greeting}");
+        }
+    }
+}

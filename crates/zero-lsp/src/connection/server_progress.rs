@@ -1,0 +1,81 @@
+//! What a server says that it is at work on.
+
+use std::collections::HashSet;
+use std::sync::{Mutex, PoisonError};
+
+use serde_json::Value;
+use tokio::sync::watch;
+
+/// Most things that a server is taken to be at work on.
+const TOKENS_MAX: usize = 100;
+
+/// What a server says that it is at work on.
+#[derive(Debug)]
+pub(super) struct LanguageServerProgress {
+    tokens: Mutex<HashSet<String>>,
+    count: watch::Sender<usize>,
+}
+
+impl Default for LanguageServerProgress {
+    fn default() -> Self {
+        Self { tokens: Mutex::default(), count: watch::Sender::new(0) }
+    }
+}
+
+impl LanguageServerProgress {
+    /// Takes what it says. False when it makes no sense.
+    pub(super) fn take(&self, params: &Value) -> bool {
+        let token = params.get("token").map(Value::to_string).filter(|token| token.len() < 200);
+        let kind = params.pointer("/value/kind").and_then(Value::as_str);
+        let (Some(token), Some(kind)) = (token, kind) else { return false };
+        let mut tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
+        match kind {
+            "begin" if tokens.len() < TOKENS_MAX => drop(tokens.insert(token)),
+            "end" => drop(tokens.remove(&token)),
+            _ => {}
+        }
+        self.count.send_replace(tokens.len());
+        true
+    }
+
+    pub(super) fn is_at_work(&self) -> bool {
+        *self.count.borrow() > 0
+    }
+
+    /// Waits until it is at work on something.
+    pub(super) async fn begun(&self) {
+        let _ = self.count.subscribe().wait_for(|count| *count > 0).await;
+    }
+
+    /// Waits until it is at work on nothing.
+    pub(super) async fn rest(&self) {
+        let _ = self.count.subscribe().wait_for(|count| *count == 0).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn work_begins_and_ends() {
+        let progress = LanguageServerProgress::default();
+        let say = |token: Value, kind: &str| {
+            progress.take(&json!({"token": token, "value": {"kind": kind}}))
+        };
+        assert!(!progress.is_at_work());
+        assert!(say(json!(1), "begin") && say(json!("a"), "begin") && say(json!(1), "report"));
+        progress.begun().await;
+        assert!(say(json!(1), "end"));
+        assert!(progress.is_at_work());
+        assert!(say(json!("a"), "end") && say(json!("b"), "end"));
+        progress.rest().await;
+        assert!(!say(json!("x".repeat(300)), "begin"));
+        for number in 0..3 * TOKENS_MAX {
+            say(json!(number), "begin");
+        }
+        assert_eq!(*progress.count.borrow(), TOKENS_MAX);
+    }
+}

@@ -1,0 +1,403 @@
+//! What servers answer, taken apart: only what is shown, each piece on its own, so that one that
+//! makes no sense leaves its neighbours alone.
+
+use serde_json::Value;
+
+/// How deep symbols may lie in each other.
+const DEPTH_MAX: usize = 16;
+/// Most pieces that are taken of one answer; how many there were is counted beyond that.
+pub const PIECES_MAX: usize = 5_000;
+/// Longest text that is taken of one piece, in characters.
+const TEXT_CHARS_MAX: usize = 2_000;
+/// Longest text about a place, in characters.
+const HOVER_CHARS_MAX: usize = 20_000;
+
+/// A place in a line, as the server counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LspPosition {
+    /// The line, from 0.
+    pub line: u64,
+    /// The units of the line before it.
+    pub character: u64,
+}
+
+/// A place in a file.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LspLocation {
+    /// The address of the file.
+    pub uri: String,
+    /// Where it begins.
+    pub start: LspPosition,
+}
+
+/// A name that means something.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LspSymbol {
+    /// The name.
+    pub name: String,
+    /// What it is, such as `function`.
+    pub kind: &'static str,
+    /// In what it lies, where the server says so.
+    pub container: Option<String>,
+    /// Where it is; without an address in the file that was asked about.
+    pub place: LspLocation,
+    /// How deep it lies in others.
+    pub depth: usize,
+}
+
+/// Who calls, or is called.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CallHierarchyEntry {
+    /// The function.
+    pub symbol: LspSymbol,
+    /// Where the calls are: in the caller.
+    pub calls: Vec<LspPosition>,
+}
+
+/// Something a server finds wrong in a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LspDiagnostic {
+    /// Where.
+    pub start: LspPosition,
+    /// How bad it is.
+    pub severity: DiagnosticSeverity,
+    /// What is wrong.
+    pub message: String,
+    /// Who says so.
+    pub source: Option<String>,
+    /// Its name or number for it.
+    pub code: Option<String>,
+}
+
+/// How bad it is, the worst first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum DiagnosticSeverity {
+    /// It does not work.
+    Error,
+    /// It may not do what was meant.
+    Warning,
+    /// Worth knowing.
+    Information,
+    /// A hint.
+    Hint,
+}
+
+impl DiagnosticSeverity {
+    /// Its word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Error => "error",
+            Self::Warning => "warning",
+            Self::Information => "information",
+            Self::Hint => "hint",
+        }
+    }
+}
+
+/// The pieces of an answer, and how many there were.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BoundedList<T> {
+    /// Those that make sense, as far as they are taken.
+    pub taken: Vec<T>,
+    /// How many there were, whether or not they make sense.
+    pub total: usize,
+}
+
+impl<T> Default for BoundedList<T> {
+    fn default() -> Self {
+        Self { taken: Vec::new(), total: 0 }
+    }
+}
+
+impl<T> BoundedList<T> {
+    fn of(values: &[Value], read: impl Fn(&Value) -> Option<T>) -> Self {
+        let taken = values.iter().take(PIECES_MAX).filter_map(read).collect();
+        Self { taken, total: values.len() }
+    }
+}
+
+/// Places: none, one or several, plain or as links.
+pub fn places(answer: &Value) -> Option<BoundedList<LspLocation>> {
+    let place = |value: &Value| match value.get("targetUri") {
+        Some(uri) => place_of(uri, value.get("targetSelectionRange")?),
+        None => place_of(value.get("uri")?, value.get("range")?),
+    };
+    match answer {
+        Value::Null => Some(BoundedList::default()),
+        Value::Array(values) => Some(BoundedList::of(values, place)),
+        one @ Value::Object(_) => Some(BoundedList::of(std::slice::from_ref(one), place)),
+        _ => None,
+    }
+}
+
+/// What a server says about a place: Markdown, or code.
+pub fn hover(answer: &Value) -> Option<Option<String>> {
+    let contents = match answer {
+        Value::Null => return Some(None),
+        answer => answer.get("contents")?,
+    };
+    let marked = |value: &Value| -> Option<String> {
+        let text = value.as_str().or_else(|| value.get("value")?.as_str())?;
+        let language = value.get("language").and_then(Value::as_str);
+        Some(match language {
+            Some(language) => {
+                zero_core::sanitize::block(text, &zero_core::sanitize::line(language))
+            }
+            None => zero_core::sanitize::harmless(text),
+        })
+    };
+    let text = match contents {
+        Value::Array(values) => {
+            let parts: Vec<String> = values.iter().take(100).filter_map(marked).collect();
+            parts.join("\n\n")
+        }
+        one => marked(one)?,
+    };
+    let text = zero_core::sanitize::shortened(text.trim(), HOVER_CHARS_MAX);
+    Some((!text.is_empty()).then_some(text))
+}
+
+/// Symbols of a file or of a project, each before those that lie in it.
+pub fn symbols(answer: &Value) -> Option<BoundedList<LspSymbol>> {
+    let values = match answer {
+        Value::Null => return Some(BoundedList::default()),
+        answer => answer.as_array()?,
+    };
+    let mut pieces = BoundedList::default();
+    add_symbols(values, 0, &mut pieces);
+    Some(pieces)
+}
+
+fn add_symbols(values: &[Value], depth: usize, pieces: &mut BoundedList<LspSymbol>) {
+    for value in values {
+        pieces.total += 1;
+        if pieces.taken.len() < PIECES_MAX {
+            pieces.taken.extend(symbol(value, depth));
+        }
+        if let Some(children) = value.get("children").and_then(Value::as_array)
+            && depth < DEPTH_MAX
+        {
+            add_symbols(children, depth + 1, pieces);
+        }
+    }
+}
+
+fn symbol(value: &Value, depth: usize) -> Option<LspSymbol> {
+    let place = match value.get("location") {
+        Some(location) => {
+            // A symbol of a project may come without its range.
+            let start = location.get("range").and_then(start).unwrap_or_default();
+            LspLocation { uri: location.get("uri")?.as_str()?.to_owned(), start }
+        }
+        None => {
+            let uri = value.get("uri").and_then(Value::as_str).unwrap_or_default().to_owned();
+            let range = value.get("selectionRange").or_else(|| value.get("range"))?;
+            LspLocation { uri, start: start(range)? }
+        }
+    };
+    Some(LspSymbol {
+        name: words(value.get("name")?)?,
+        kind: symbol_kind(value.get("kind").and_then(Value::as_u64).unwrap_or_default()),
+        container: value.get("containerName").and_then(words).filter(|name| !name.is_empty()),
+        place,
+        depth,
+    })
+}
+
+/// The functions at a place, as the server knows them, to be asked about.
+pub fn call_items(answer: &Value) -> Option<Vec<(LspSymbol, Value)>> {
+    let values = match answer {
+        Value::Null => return Some(Vec::new()),
+        answer => answer.as_array()?,
+    };
+    let items = values.iter().take(PIECES_MAX);
+    Some(items.filter_map(|item| Some((symbol(item, 0)?, item.clone()))).collect())
+}
+
+/// Who calls a function, or whom it calls: what stands under `end`, which is `from` or `to`.
+pub fn callers(answer: &Value, end: &str) -> Option<BoundedList<CallHierarchyEntry>> {
+    let values = match answer {
+        Value::Null => return Some(BoundedList::default()),
+        answer => answer.as_array()?,
+    };
+    Some(BoundedList::of(values, |value| {
+        let ranges = value.get("fromRanges").and_then(Value::as_array);
+        let calls = ranges.into_iter().flatten().take(100).filter_map(start).collect();
+        Some(CallHierarchyEntry { symbol: symbol(value.get(end)?, 0)?, calls })
+    }))
+}
+
+/// What a server finds wrong in a file.
+pub fn diagnostics(values: &[Value]) -> BoundedList<LspDiagnostic> {
+    BoundedList::of(values, |value| {
+        let severity = match value.get("severity").and_then(Value::as_u64) {
+            Some(2) => DiagnosticSeverity::Warning,
+            Some(3) => DiagnosticSeverity::Information,
+            Some(4) => DiagnosticSeverity::Hint,
+            _ => DiagnosticSeverity::Error,
+        };
+        let code = value.get("code").and_then(|code| match code {
+            Value::Number(number) => Some(number.to_string()),
+            code => words(code),
+        });
+        Some(LspDiagnostic {
+            start: start(value.get("range")?)?,
+            severity,
+            message: text(value.get("message")?)?,
+            source: value.get("source").and_then(words),
+            code,
+        })
+    })
+}
+
+fn place_of(uri: &Value, range: &Value) -> Option<LspLocation> {
+    Some(LspLocation { uri: uri.as_str()?.to_owned(), start: start(range)? })
+}
+
+fn start(range: &Value) -> Option<LspPosition> {
+    let start = range.get("start")?;
+    let number = |name: &str| start.get(name)?.as_u64().filter(|number| *number <= 1 << 31);
+    Some(LspPosition { line: number("line")?, character: number("character")? })
+}
+
+/// One line of harmless text.
+fn words(value: &Value) -> Option<String> {
+    Some(zero_core::sanitize::line(value.as_str()?))
+}
+
+/// Harmless text of several lines.
+fn text(value: &Value) -> Option<String> {
+    let text = zero_core::sanitize::harmless(value.as_str()?);
+    Some(zero_core::sanitize::shortened(text.trim(), TEXT_CHARS_MAX))
+}
+
+fn symbol_kind(number: u64) -> &'static str {
+    const KINDS: [&str; 26] = [
+        "file",
+        "module",
+        "namespace",
+        "package",
+        "class",
+        "method",
+        "property",
+        "field",
+        "constructor",
+        "enum",
+        "interface",
+        "function",
+        "variable",
+        "constant",
+        "string",
+        "number",
+        "boolean",
+        "array",
+        "object",
+        "key",
+        "null",
+        "enum member",
+        "struct",
+        "event",
+        "operator",
+        "type parameter",
+    ];
+    let index = usize::try_from(number).ok().and_then(|number| number.checked_sub(1));
+    index.and_then(|index| KINDS.get(index)).copied().unwrap_or("symbol")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn range(line: u64, character: u64) -> Value {
+        json!({"start": {"line": line, "character": character}, "end": {"line": line, "character": 9}})
+    }
+
+    #[test]
+    fn places_have_several_forms_and_bad_ones_are_left_out() {
+        let place = |uri: &str, line, character| LspLocation {
+            uri: uri.to_owned(),
+            start: LspPosition { line, character },
+        };
+        let check = |answer: Value, expected: &[LspLocation], total: usize| {
+            let found = places(&answer).unwrap();
+            assert_eq!((&found.taken[..], found.total), (expected, total), "{answer}");
+        };
+        check(Value::Null, &[], 0);
+        check(json!({"uri": "file:///a", "range": range(1, 2)}), &[place("file:///a", 1, 2)], 1);
+        let link = json!({"targetUri": "file:///b", "targetRange": range(0, 0), "targetSelectionRange": range(3, 4)});
+        let bad = [
+            json!(7),
+            json!({"uri": 1, "range": range(1, 1)}),
+            json!({"uri": "x", "range": {"start": {"line": -1, "character": 1e30}}}),
+        ];
+        let [a, b, c] = bad;
+        check(json!([a, link, b, c]), &[place("file:///b", 3, 4)], 4);
+        assert_eq!(places(&json!("text")), None);
+    }
+
+    #[test]
+    fn hover_is_text_in_any_form() {
+        for (answer, expected) in [
+            (Value::Null, Some(None)),
+            (json!({"contents": "plain"}), Some(Some("plain".to_owned()))),
+            (
+                json!({"contents": {"kind": "markdown", "value": "**x**"}}),
+                Some(Some("**x**".to_owned())),
+            ),
+            (
+                json!({"contents": [{"language": "c", "value": "int a"}, "doc"]}),
+                Some(Some("```c\nint a\n```\n\ndoc".to_owned())),
+            ),
+            (json!({"contents": ""}), Some(None)),
+            (json!({"contents": 7}), None),
+            (json!(7), None),
+        ] {
+            assert_eq!(hover(&answer), expected, "{answer}");
+        }
+        let escape = hover(&json!({"contents": "a\u{1b}[2Jb"})).unwrap().unwrap();
+        assert!(!escape.contains('\u{1b}'));
+    }
+
+    #[test]
+    fn symbols_come_in_order_with_their_depth() {
+        let inner =
+            json!({"name": "go", "kind": 6, "range": range(2, 0), "selectionRange": range(2, 5)});
+        let outer = json!({"name": "A", "kind": 5, "range": range(1, 0), "selectionRange": range(1, 6), "children": [inner, {"name": 1}]});
+        let flat = json!({"name": "f", "kind": 99, "containerName": "A", "location": {"uri": "file:///x", "range": range(7, 0)}});
+        let found = symbols(&json!([outer, flat])).unwrap();
+        let shown: Vec<String> = found
+            .taken
+            .iter()
+            .map(|s| {
+                format!("{} {} {} {}:{}", s.depth, s.kind, s.name, s.place.uri, s.place.start.line)
+            })
+            .collect();
+        assert_eq!(shown, ["0 class A :1", "1 method go :2", "0 symbol f file:///x:7"]);
+        assert_eq!(found.total, 4);
+        let mut deep = json!({"name": "n", "kind": 5, "selectionRange": range(0, 0)});
+        for _ in 0..40 {
+            deep =
+                json!({"name": "n", "kind": 5, "selectionRange": range(0, 0), "children": [deep]});
+        }
+        assert_eq!(symbols(&json!([deep])).unwrap().taken.len(), DEPTH_MAX + 1);
+    }
+
+    #[test]
+    fn diagnostics_say_how_bad_it_is() {
+        let values = [
+            json!({"range": range(0, 1), "message": " bad \n", "severity": 1, "source": "cc", "code": "E1"}),
+            json!({"range": range(1, 1), "message": "odd", "severity": 2, "code": 7}),
+            json!({"message": "nowhere"}),
+        ];
+        let found = diagnostics(&values);
+        let shown: Vec<String> = found
+            .taken
+            .iter()
+            .map(|d| format!("{} {} {:?}", d.severity.as_str(), d.message, d.code.as_deref()))
+            .collect();
+        assert_eq!(shown, ["error bad Some(\"E1\")", "warning odd Some(\"7\")"]);
+        assert_eq!(found.total, 3);
+    }
+}

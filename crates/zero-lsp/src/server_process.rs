@@ -1,0 +1,254 @@
+//! A server as a program: confined, its error output read, its end noticed.
+//!
+//! It may read what commands may read and change nothing of it: only its temporary files and a
+//! folder that is kept for what it makes of a project. It reaches nobody.
+
+use std::collections::VecDeque;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use tokio::io::AsyncReadExt as _;
+use tokio::net::unix::pipe;
+use tokio_util::sync::CancellationToken;
+use zero_core::{CommandLimit, CommandLimitChange};
+use zero_runtime::services::{LaunchAccess, ServiceHandle, ServiceLauncher, ServiceRequest};
+use zero_sandbox::running_command::{CommandExit, ExitCause};
+
+use crate::server_definition::LanguageServerDefinition;
+
+/// How much of the error output is kept.
+const STDERR_KEPT: usize = 4 << 10;
+/// How long the last words of a server that died are waited for.
+const LAST_WORDS_MAX: Duration = Duration::from_millis(300);
+/// How much a server may use, unless settings say otherwise: it holds a whole project in memory.
+const LIMITS: [(CommandLimit, &str); 4] = [
+    (CommandLimit::Memory, "2GB"),
+    (CommandLimit::Cpu, "200%"),
+    (CommandLimit::OpenFiles, "8192"),
+    (CommandLimit::File, "500MB"),
+];
+
+/// A server as a program. Dropping it ends every process of it.
+pub(crate) struct LanguageServerProcess {
+    service: Arc<ServiceHandle>,
+    stderr: Arc<StderrTail>,
+    exit: Arc<OnceLock<String>>,
+    ended: CancellationToken,
+}
+
+/// Its input and its output.
+pub(crate) struct LanguageServerPipes {
+    pub(crate) input: pipe::Sender,
+    pub(crate) output: pipe::Receiver,
+}
+
+impl LanguageServerProcess {
+    /// Starts it in a folder of the workspace. `words` are its program and arguments, `cache` is
+    /// the folder that is kept for it, `path` where it finds programs.
+    pub(crate) async fn start(
+        services: &ServiceLauncher,
+        server: &LanguageServerDefinition,
+        words: Vec<String>,
+        root: &Path,
+        cache: Option<PathBuf>,
+        path: Option<String>,
+    ) -> Result<(Self, LanguageServerPipes), String> {
+        let mut request = request(server, words, root, cache);
+        // What a setting says comes later, and counts.
+        request.variables.splice(0..0, path.map(|path| ("PATH".to_owned(), path)));
+        let services = services.clone();
+        let started = tokio::task::spawn_blocking(move || services.start(&request)).await;
+        let service = started.map_err(|error| error.to_string())?.map_err(|error| error.message)?;
+        Self::attend(service, &server.name)
+    }
+
+    fn attend(
+        mut service: ServiceHandle,
+        name: &str,
+    ) -> Result<(Self, LanguageServerPipes), String> {
+        let pipes = LanguageServerPipes {
+            input: pipe::Sender::from_owned_fd(taken(service.stdin.take())?).map_err(no_pipe)?,
+            output: receiver(service.stdout.take())?,
+        };
+        let stderr = receiver(service.stderr.take())?;
+        let process = Self {
+            service: Arc::new(service),
+            stderr: Arc::default(),
+            exit: Arc::default(),
+            ended: CancellationToken::new(),
+        };
+        let drained = CancellationToken::new();
+        let reading = drain(stderr, Arc::clone(&process.stderr), name.to_owned());
+        let done = drained.clone().drop_guard();
+        tokio::spawn(async move {
+            let _done = done;
+            reading.await;
+        });
+        let (service, exit) = (Arc::clone(&process.service), Arc::clone(&process.exit));
+        let ended = process.ended.clone();
+        tokio::spawn(async move {
+            let how = service.ended().await;
+            // Whoever learns that it ended wants to know what it said last.
+            let _ = tokio::time::timeout(LAST_WORDS_MAX, drained.cancelled()).await;
+            let _ = exit.set(told(&how));
+            ended.cancel();
+        });
+        Ok((process, pipes))
+    }
+
+    /// Why it is of no use any more: how it ended, and the end of its error output.
+    pub(crate) async fn failure(&self, what: &str) -> String {
+        // Its output ends a moment before the rest is known.
+        let _ = tokio::time::timeout(2 * LAST_WORDS_MAX, self.ended.cancelled()).await;
+        let exit = self.exit.get().map_or(what, String::as_str);
+        match self.stderr.shown() {
+            said if said.is_empty() => exit.to_owned(),
+            said => format!("{exit}; it said: {said}"),
+        }
+    }
+
+    /// Waits for its end; false when it took longer.
+    pub(crate) async fn ended_within(&self, limit: Duration) -> bool {
+        tokio::time::timeout(limit, self.ended.cancelled()).await.is_ok()
+    }
+
+    /// Ends every process of it.
+    pub(crate) fn kill(&self) {
+        self.service.kill();
+    }
+
+    /// Whether it can see what may not be read, because that came after it.
+    pub(crate) async fn is_outdated(&self) -> bool {
+        let service = Arc::clone(&self.service);
+        // Where nobody could look, nobody can say.
+        tokio::task::spawn_blocking(move || service.is_outdated()).await.unwrap_or(true)
+    }
+
+    /// Ends every process of it once that is to be, unless it ends by itself within `grace`.
+    pub(crate) fn end_after(&self, over: CancellationToken, grace: Duration) {
+        let (service, ended) = (Arc::clone(&self.service), self.ended.clone());
+        tokio::spawn(async move {
+            over.cancelled().await;
+            if tokio::time::timeout(grace, ended.cancelled()).await.is_err() {
+                service.kill();
+            }
+        });
+    }
+
+    /// The number of the process at the top of its tree.
+    pub(crate) fn pid(&self) -> i32 {
+        self.service.pid
+    }
+}
+
+impl Drop for LanguageServerProcess {
+    fn drop(&mut self) {
+        self.service.kill();
+    }
+}
+
+fn request(
+    server: &LanguageServerDefinition,
+    words: Vec<String>,
+    root: &Path,
+    cache: Option<PathBuf>,
+) -> ServiceRequest {
+    // Where programs put what they make, so that none needs to put it into the project.
+    let made = cache.iter().filter_map(|cache| cache.to_str()).flat_map(|cache| {
+        [
+            ("XDG_CACHE_HOME", cache.to_owned()),
+            ("CARGO_TARGET_DIR", format!("{cache}/target")),
+            ("GOCACHE", format!("{cache}/go-build")),
+        ]
+    });
+    let quiet = [("CARGO_NET_OFFLINE", "true".to_owned()), ("GOFLAGS", "-mod=readonly".to_owned())];
+    let variables = made.chain(quiet).map(|(name, value)| (name.to_owned(), value));
+    let mut limits = CommandLimitChange::default();
+    for (limit, value) in LIMITS {
+        // Each is a limit that can be.
+        let _ = limits.set(limit, value);
+    }
+    for (name, value) in server.limits.shown() {
+        if let Some(limit) = CommandLimit::named(name) {
+            let _ = limits.set(limit, &value);
+        }
+    }
+    ServiceRequest {
+        name: format!("lsp-{}", server.name),
+        words,
+        folder: Some(root.to_owned()),
+        variables: variables.chain(server.variables.clone()).collect(),
+        writable: cache.into_iter().collect(),
+        limits,
+        access: LaunchAccess::ReadOnly,
+        ..ServiceRequest::default()
+    }
+}
+
+fn told(how: &CommandExit) -> String {
+    match (how.why, how.exit_code, how.signal) {
+        (ExitCause::MemoryLimit { limit, .. }, ..) => format!(
+            "it needed more memory than the {} it may use; raise `command-memory` in `limits` of this server in `lspServers`",
+            zero_core::ByteSize::bytes(limit)
+        ),
+        (ExitCause::ProcessLimit { limit, .. }, ..) => format!(
+            "it wanted more than the {limit} processes it may have; raise `command-processes` in `limits` of this server in `lspServers`"
+        ),
+        (_, Some(code), _) => format!("it ended with exit code {code}"),
+        (_, None, Some(signal)) => format!("it was ended by signal {signal}"),
+        (_, None, None) => "it ended".to_owned(),
+    }
+}
+
+fn taken(fd: Option<OwnedFd>) -> Result<OwnedFd, String> {
+    fd.ok_or_else(|| "it has no pipe".to_owned())
+}
+
+fn receiver(fd: Option<OwnedFd>) -> Result<pipe::Receiver, String> {
+    pipe::Receiver::from_owned_fd(taken(fd)?).map_err(no_pipe)
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "it is what `map_err` gives")]
+fn no_pipe(error: std::io::Error) -> String {
+    format!("it has no pipe: {error}")
+}
+
+/// Reads error output until it ends, so that no server hangs on a full pipe.
+async fn drain(mut stderr: pipe::Receiver, tail: Arc<StderrTail>, server: String) {
+    let mut chunk = vec![0; 4 << 10];
+    while let Ok(length @ 1..) = stderr.read(&mut chunk).await {
+        let text = chunk.get(..length).unwrap_or_default();
+        tail.add(text);
+        tracing::trace!(server, bytes = length, "error output");
+    }
+}
+
+/// The end of a stream of bytes.
+#[derive(Default)]
+struct StderrTail(Mutex<VecDeque<u8>>);
+
+impl StderrTail {
+    fn add(&self, bytes: &[u8]) {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let bytes = bytes.get(bytes.len().saturating_sub(STDERR_KEPT)..).unwrap_or(bytes);
+        let excess = (kept.len() + bytes.len()).saturating_sub(STDERR_KEPT);
+        kept.drain(..excess);
+        kept.extend(bytes);
+    }
+
+    /// Its first and last lines, with nothing in them that does more than be read.
+    fn shown(&self) -> String {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let text = String::from_utf8_lossy(kept.make_contiguous()).into_owned();
+        let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+        let told = match &lines[..] {
+            [first, second, .., last] if lines.len() > 5 => {
+                [*first, *second, "…", *last].join("\n")
+            }
+            few => few.join("\n"),
+        };
+        zero_core::sanitize::escaped(&told)
+    }
+}

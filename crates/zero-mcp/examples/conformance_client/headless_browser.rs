@@ -1,0 +1,35 @@
+//! The browser in which the person logs in. The suite's login page asks for nothing and sends back
+//! at once, so all there is to do is to open it and paste where it leads.
+
+use tokio::sync::watch;
+use zero_mcp::client::login::LoginUi;
+use zero_runtime::tool::BoxFuture;
+
+/// Opens what it is shown.
+pub(crate) struct HeadlessBrowser {
+    http: reqwest::Client,
+    shown: watch::Sender<Option<String>>,
+}
+
+impl HeadlessBrowser {
+    pub(crate) fn new() -> Result<Self, String> {
+        let http = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).build();
+        let http = http.map_err(|error| error.to_string())?;
+        Ok(Self { http, shown: watch::channel(None).0 })
+    }
+}
+
+impl LoginUi for HeadlessBrowser {
+    fn show_url(&self, url: &str) {
+        self.shown.send_replace(Some(url.to_owned()));
+    }
+
+    fn pasted(&self) -> BoxFuture<'_, Option<String>> {
+        Box::pin(async move {
+            let mut shown = self.shown.subscribe();
+            let url = shown.wait_for(Option::is_some).await.ok()?.clone()?;
+            let page = self.http.get(url).send().await.ok()?;
+            page.headers().get("location")?.to_str().ok().map(str::to_owned)
+        })
+    }
+}

@@ -1,0 +1,93 @@
+//! Questions to the client in the middle of a call, as the protocol with a handshake has them.
+
+use rmcp::model::{
+    CallToolResult, ContentBlock, CreateMessageRequestParams, ElicitRequestParams, SamplingMessage,
+};
+use rmcp::service::RequestContext;
+use rmcp::{ErrorData, RoleServer};
+use serde_json::{Value, json};
+
+use crate::multi_round_tools::schema;
+use crate::single_round_tools::said;
+
+/// Asks the client's model, and says what it answered.
+pub(crate) async fn model(cx: &RequestContext<RoleServer>, prompt: &str) -> CallToolResult {
+    let request = CreateMessageRequestParams::new(vec![SamplingMessage::user_text(prompt)], 100);
+    match cx.peer.create_message(request).await {
+        Ok(answer) => {
+            let text = answer.message.content.first().and_then(|block| block.as_text());
+            said(format!("LLM response: {}", text.map_or("none", |text| text.text.as_str())))
+        }
+        Err(error) => unanswered(&error),
+    }
+}
+
+/// Asks the person at the client, and says what came back.
+pub(crate) async fn person(
+    cx: &RequestContext<RoleServer>,
+    message: &str,
+    properties: Value,
+) -> Result<CallToolResult, ErrorData> {
+    let request = ElicitRequestParams::FormElicitationParams {
+        meta: None,
+        message: message.to_owned(),
+        requested_schema: schema(properties)?,
+    };
+    Ok(match cx.peer.create_elicitation(request).await {
+        Ok(answer) => said(format!(
+            "User response: {}",
+            serde_json::to_string(&answer).unwrap_or_else(|error| error.to_string())
+        )),
+        Err(error) => unanswered(&error),
+    })
+}
+
+/// A name and an address.
+pub(crate) fn who() -> Value {
+    json!({
+        "username": { "type": "string", "description": "Your name" },
+        "email": { "type": "string", "description": "Your address" },
+    })
+}
+
+/// A field of every kind, each with a default.
+pub(crate) fn defaults() -> Value {
+    json!({
+        "name": { "type": "string", "default": "John Doe" },
+        "age": { "type": "integer", "default": 30 },
+        "score": { "type": "number", "default": 95.5 },
+        "status": {
+            "type": "string",
+            "enum": ["active", "inactive", "pending"],
+            "default": "active",
+        },
+        "verified": { "type": "boolean", "default": true },
+    })
+}
+
+/// A choice of every kind.
+pub(crate) fn choices() -> Value {
+    let titled = |what: &str| {
+        json!([
+            { "const": "value1", "title": format!("First {what}") },
+            { "const": "value2", "title": format!("Second {what}") },
+            { "const": "value3", "title": format!("Third {what}") },
+        ])
+    };
+    let untitled = ["option1", "option2", "option3"];
+    json!({
+        "untitledSingle": { "type": "string", "enum": untitled },
+        "titledSingle": { "type": "string", "oneOf": titled("Option") },
+        "legacyEnum": {
+            "type": "string",
+            "enum": ["opt1", "opt2", "opt3"],
+            "enumNames": ["Option One", "Option Two", "Option Three"],
+        },
+        "untitledMulti": { "type": "array", "items": { "type": "string", "enum": untitled } },
+        "titledMulti": { "type": "array", "items": { "anyOf": titled("Choice") } },
+    })
+}
+
+fn unanswered(error: &rmcp::ServiceError) -> CallToolResult {
+    CallToolResult::error(vec![ContentBlock::text(format!("The client did not answer: {error}"))])
+}

@@ -1,0 +1,161 @@
+//! What the tools do that need one call only.
+
+use std::time::Duration;
+
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, ClientCapabilities, ContentBlock,
+    InputRequests, InputRequiredResult, LoggingLevel, LoggingMessageNotificationParam,
+    ProgressNotificationParam,
+};
+use rmcp::service::RequestContext;
+use rmcp::{ErrorData, RoleServer};
+use serde_json::{Value, json};
+
+use crate::{ConformanceServer, client_requests, multi_round_tools, resources};
+
+/// Between two notifications of one call, so that they are seen one by one.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Answers a call.
+pub(crate) async fn call(
+    fixture: &ConformanceServer,
+    request: CallToolRequestParams,
+    cx: RequestContext<RoleServer>,
+) -> Result<CallToolResponse, ErrorData> {
+    let arguments = request.arguments.unwrap_or_default();
+    let text_of = |name: &str| arguments.get(name).and_then(Value::as_str);
+    let result = match request.name.as_ref() {
+        "test_simple_text" => said("This is a simple text response for testing."),
+        "test_image_content" => CallToolResult::success(vec![image()]),
+        "test_audio_content" => CallToolResult::success(vec![ContentBlock::Audio(
+            rmcp::model::AudioContent::new(resources::SOUND, "audio/wav"),
+        )]),
+        "test_embedded_resource" => CallToolResult::success(vec![ContentBlock::resource(
+            resources::text("test://embedded-resource", "text/plain", "An embedded resource."),
+        )]),
+        "test_multiple_content_types" => CallToolResult::success(vec![
+            ContentBlock::text("Multiple content types test:"),
+            image(),
+            ContentBlock::resource(resources::text(
+                "test://mixed-content-resource",
+                "application/json",
+                r#"{"test":"data","value":123}"#,
+            )),
+        ]),
+        "test_error_handling" => CallToolResult::error(vec![ContentBlock::text(
+            "This tool intentionally returns an error for testing",
+        )]),
+        "test_reconnection" => {
+            tokio::time::sleep(2 * PAUSE).await;
+            said("Reconnection test completed")
+        }
+        "json_schema_2020_12_tool" => said(text_of("name").unwrap_or("no name")),
+        "test_custom_header" => match text_of("value") {
+            Some(value) => said(value),
+            None => CallToolResult::error(vec![ContentBlock::text("`value` must be a string")]),
+        },
+        "test_tool_with_logging" => log_thrice(&cx).await?,
+        "test_logging_tool" => log_if_asked(&cx).await?,
+        "test_tool_with_progress" => progress_thrice(&cx).await?,
+        "test_sampling" => client_requests::model(&cx, text_of("prompt").unwrap_or("Hello")).await,
+        "test_elicitation" => {
+            client_requests::person(
+                &cx,
+                text_of("message").unwrap_or("Who are you?"),
+                client_requests::who(),
+            )
+            .await?
+        }
+        "test_elicitation_sep1034_defaults" => {
+            client_requests::person(&cx, "Change what is not right", client_requests::defaults())
+                .await?
+        }
+        "test_elicitation_sep1330_enums" => {
+            client_requests::person(&cx, "Choose", client_requests::choices()).await?
+        }
+        "test_trigger_tool_change" => {
+            for listener in fixture.listeners() {
+                // Whoever left in the meantime misses nothing.
+                let _ = listener.notify_tool_list_changed().await;
+            }
+            said("Listeners were told")
+        }
+        "test_trigger_prompt_change" => {
+            for listener in fixture.listeners() {
+                let _ = listener.notify_prompt_list_changed().await;
+            }
+            said("Listeners were told")
+        }
+        "test_missing_capability" => {
+            if cx.meta.client_capabilities().is_none_or(|can| can.sampling.is_none()) {
+                return Err(ErrorData::missing_required_client_capability(
+                    ClientCapabilities::builder().enable_sampling().build(),
+                ));
+            }
+            said("The client can sample")
+        }
+        "test_streaming_elicitation" => {
+            let wanted = InputRequests::from([(
+                "streaming_elicitation".to_owned(),
+                multi_round_tools::ask_person("Provide a value", "value", "string")?,
+            )]);
+            return Ok(InputRequiredResult::from_input_requests(wanted).into());
+        }
+        unknown => {
+            return Err(ErrorData::invalid_params(format!("unknown tool `{unknown}`"), None));
+        }
+    };
+    Ok(result.into())
+}
+
+/// A result that is one text.
+pub(crate) fn said(text: impl Into<String>) -> CallToolResult {
+    CallToolResult::success(vec![ContentBlock::text(text)])
+}
+
+fn image() -> ContentBlock {
+    ContentBlock::image(resources::PICTURE, "image/png")
+}
+
+async fn log_thrice(cx: &RequestContext<RoleServer>) -> Result<CallToolResult, ErrorData> {
+    for message in ["Tool execution started", "Tool processing data", "Tool execution completed"] {
+        log(cx, LoggingLevel::Info, message).await?;
+        tokio::time::sleep(PAUSE).await;
+    }
+    Ok(said("Logging test completed"))
+}
+
+async fn log_if_asked(cx: &RequestContext<RoleServer>) -> Result<CallToolResult, ErrorData> {
+    if let Some(level) = cx.meta.log_level() {
+        log(cx, level, "The call asked for this").await?;
+    }
+    Ok(said("Done"))
+}
+
+async fn log(
+    cx: &RequestContext<RoleServer>,
+    level: LoggingLevel,
+    message: &str,
+) -> Result<(), ErrorData> {
+    let entry =
+        LoggingMessageNotificationParam::new(level, json!(message)).with_logger("conformance");
+    cx.peer.notify_logging_message(entry).await.map_err(lost)
+}
+
+async fn progress_thrice(cx: &RequestContext<RoleServer>) -> Result<CallToolResult, ErrorData> {
+    let token = cx.meta.get_progress_token();
+    for done in [0.0, 50.0, 100.0] {
+        if let Some(token) = &token {
+            let progress = ProgressNotificationParam::new(token.clone(), done)
+                .with_total(100.0)
+                .with_message(format!("{done} of 100"));
+            cx.peer.notify_progress(progress).await.map_err(lost)?;
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+    Ok(said("Progress test completed"))
+}
+
+fn lost(error: rmcp::ServiceError) -> ErrorData {
+    ErrorData::internal_error(format!("the client could not be told: {error}"), None)
+}

@@ -1,0 +1,372 @@
+//! What a server's tool gives back, as a result of the host.
+//!
+//! Nothing is lost: every block is there, in the server's order, and structured content stands
+//! below as JSON where no text says the same already. Nothing is believed either: what claims to be
+//! a picture and is not is told so. How long it may be is the pipeline's to say.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use rmcp::model::{CallToolResult, ContentBlock, Resource, ResourceContents};
+use serde_json::{Map, Value};
+use zero_core::{ErrorReason, ResultDisplay, ToolError, ToolResult, ToolResultPart};
+use zero_runtime::schema::InputSchema;
+
+use super::sanitize;
+use crate::server_definition::ServerAlias;
+
+/// Most blocks of one result.
+const BLOCKS_MAX: usize = 1_000;
+/// Most of a result that a person is shown, in bytes. What the model gets is the pipeline's to cut.
+const SHOWN_BYTES_MAX: usize = 256 << 10;
+/// Longest media type.
+const MIME_BYTES_MAX: usize = 100;
+/// Most that is said about structured content that does not fit.
+const VIOLATIONS_SHOWN_MAX: usize = 5;
+
+/// The result of a call. A tool that says it failed is an error with all it says.
+pub(crate) fn result(
+    alias: &ServerAlias,
+    answer: CallToolResult,
+    promised: Option<&InputSchema>,
+) -> Result<ToolResult, ToolError> {
+    let has_failed = answer.is_error == Some(true);
+    let left_out = answer.content.len().saturating_sub(BLOCKS_MAX);
+    let mut content: Vec<ToolResultPart> =
+        answer.content.into_iter().take(BLOCKS_MAX).map(block).collect();
+    if left_out > 0 {
+        content.push(ToolResultPart::Text(format!("[{left_out} more blocks were left out]")));
+    }
+    if let Some(structured) = &answer.structured_content
+        && !says(&content, structured)
+    {
+        let text = serde_json::to_string_pretty(structured).unwrap_or_default();
+        content.push(ToolResultPart::Text(text));
+    }
+    if has_failed {
+        return Err(failure(alias, &content, answer.structured_content));
+    }
+    content.extend(misfit(answer.structured_content.as_ref(), promised).map(ToolResultPart::Text));
+    if content.is_empty() {
+        content.push(ToolResultPart::Text("(the tool ran and said nothing)".to_owned()));
+    }
+    let display = display(&content);
+    let structured = answer.structured_content.unwrap_or(Value::Null);
+    Ok(ToolResult { content, display, structured, locations: Vec::new() })
+}
+
+/// All that a tool says about its failure.
+fn failure(
+    alias: &ServerAlias,
+    content: &[ToolResultPart],
+    structured: Option<Value>,
+) -> ToolError {
+    let texts: Vec<&str> = content.iter().map(text_of).collect();
+    let mut message = texts.join("\n");
+    if message.trim().is_empty() {
+        message = "the tool says that it failed, and nothing more".to_owned();
+    }
+    let error =
+        ToolError::failed(ErrorReason::RemoteFailure, message).with("server", alias.as_str());
+    match structured {
+        Some(structured) => error.with("structured", structured),
+        None => error,
+    }
+}
+
+fn text_of(content: &ToolResultPart) -> &str {
+    match content {
+        ToolResultPart::Text(text) => text,
+        ToolResultPart::Image { .. } => "[an image]",
+        ToolResultPart::Audio { .. } => "[sound]",
+        _ => "[a document]",
+    }
+}
+
+/// A block in words of the host.
+fn block(block: ContentBlock) -> ToolResultPart {
+    match block {
+        ContentBlock::Text(text) => ToolResultPart::Text(text.text),
+        ContentBlock::Image(image) => media("image", image.mime_type, image.data, |mime, data| {
+            ToolResultPart::Image { mime, data }
+        }),
+        ContentBlock::Audio(audio) => media("audio", audio.mime_type, audio.data, |mime, data| {
+            ToolResultPart::Audio { mime, data }
+        }),
+        ContentBlock::Resource(embedded) => match embedded.resource {
+            ResourceContents::TextResourceContents { uri, text, .. } => {
+                ToolResultPart::Text(format!("[{}]\n{text}", sanitize::line(&uri)))
+            }
+            ResourceContents::BlobResourceContents { uri, mime_type, blob, .. } => {
+                let mime = mime_type.unwrap_or_else(|| "application/octet-stream".to_owned());
+                let uri = sanitize::line(&uri);
+                media("", mime, blob, |mime, data| ToolResultPart::Resource { uri, mime, data })
+            }
+            _ => unknown(),
+        },
+        ContentBlock::ResourceLink(link) => ToolResultPart::Text(linked(&link)),
+        _ => unknown(),
+    }
+}
+
+fn unknown() -> ToolResultPart {
+    ToolResultPart::Text("[a block of a kind that zero does not know was left out]".to_owned())
+}
+
+/// A resource that the server names and does not send.
+fn linked(link: &Resource) -> String {
+    let name = sanitize::line(link.title.as_deref().unwrap_or(&link.name));
+    let mut text = format!("[resource {name}: {}", sanitize::line(&link.uri));
+    if let Some(mime) = &link.mime_type {
+        text.push_str(&format!(", {}", sanitize::line(mime)));
+    }
+    if let Some(size) = link.size {
+        text.push_str(&format!(", {size} bytes"));
+    }
+    text.push(']');
+    if let Some(description) = &link.description {
+        text.push_str(&format!(" {}", sanitize::line(description)));
+    }
+    text
+}
+
+/// Bytes that are what they claim to be, as far as can be told cheaply.
+fn media(
+    family: &str,
+    mime: String,
+    data: String,
+    make: impl FnOnce(String, String) -> ToolResultPart,
+) -> ToolResultPart {
+    let is_token = |text: &str| {
+        !text.is_empty()
+            && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$&-^_.+".contains(&b))
+    };
+    let essence = mime.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let is_media_type = essence.len() <= MIME_BYTES_MAX
+        && essence.split_once('/').is_some_and(|(kind, of)| {
+            is_token(kind) && is_token(of) && (family.is_empty() || kind == family)
+        });
+    if !is_media_type {
+        let mime = sanitize::quoted(&mime);
+        return ToolResultPart::Text(format!(
+            "[data was left out: {mime} is no media type for it]"
+        ));
+    }
+    let data: String = data.chars().filter(|c| !c.is_ascii_whitespace()).collect();
+    match STANDARD.decode(&data) {
+        Ok(_) => make(essence, data),
+        Err(_) => ToolResultPart::Text(format!(
+            "[data of type `{essence}` was left out: it is no base64]"
+        )),
+    }
+}
+
+/// Whether some text already says what the structured content says.
+fn says(content: &[ToolResultPart], structured: &Value) -> bool {
+    content.iter().any(|content| match content {
+        ToolResultPart::Text(text) => is_same(text, structured),
+        _ => false,
+    })
+}
+
+fn is_same(text: &str, structured: &Value) -> bool {
+    let text = text.trim();
+    if serde_json::from_str::<Value>(text).is_ok_and(|said| said == *structured) {
+        return true;
+    }
+    // Servers wrap a bare value in an object, by the name `result`, and say only the value.
+    let only = |fields: &Map<String, Value>| match fields.len() {
+        1 => fields.values().next().cloned(),
+        _ => None,
+    };
+    match structured {
+        Value::String(inner) => inner.trim() == text,
+        Value::Object(fields) => match only(fields) {
+            Some(Value::String(inner)) => inner.trim() == text,
+            Some(inner) => serde_json::from_str::<Value>(text).is_ok_and(|said| said == inner),
+            None => false,
+        },
+        _ => false,
+    }
+}
+
+/// A note for when structured content is not what the tool promised.
+fn misfit(structured: Option<&Value>, promised: Option<&InputSchema>) -> Option<String> {
+    let promised = promised?;
+    let Some(structured) = structured else {
+        return Some(
+            "[note: the tool promises structured content by its output schema, and sent none]"
+                .to_owned(),
+        );
+    };
+    let violations = promised.check(structured.clone()).err()?;
+    let shown: Vec<String> =
+        violations.iter().take(VIOLATIONS_SHOWN_MAX).map(ToString::to_string).collect();
+    Some(format!(
+        "[note: the structured content does not fit the tool's own output schema: {}]",
+        shown.join("; ")
+    ))
+}
+
+/// What the person sees: the texts, harmless, and what else there is by name.
+fn display(content: &[ToolResultPart]) -> ResultDisplay {
+    let mut texts = String::new();
+    for text in content.iter().map(text_of) {
+        if !texts.is_empty() {
+            texts.push('\n');
+        }
+        let left = SHOWN_BYTES_MAX.saturating_sub(texts.len());
+        texts.push_str(&text[..text.floor_char_boundary(left)]);
+        if text.len() > left {
+            texts.push_str("\n[the rest is not shown]");
+            break;
+        }
+    }
+    ResultDisplay::markdown(sanitize::block(&texts, ""))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn shown(content: &ToolResultPart) -> String {
+        match content {
+            ToolResultPart::Text(text) => text.clone(),
+            ToolResultPart::Image { mime, data } => format!("image {mime} {data}"),
+            ToolResultPart::Audio { mime, data } => format!("audio {mime} {data}"),
+            ToolResultPart::Resource { uri, mime, data } => format!("resource {uri} {mime} {data}"),
+            other => format!("{other:?}"),
+        }
+    }
+
+    #[track_caller]
+    fn check(answer: Value, expected: &[&str]) {
+        check_promised(answer, None, expected);
+    }
+
+    #[track_caller]
+    fn check_promised(answer: Value, promised: Option<Value>, expected: &[&str]) {
+        let parsed: CallToolResult = serde_json::from_value(answer.clone()).unwrap();
+        let promised = promised.map(InputSchema::new);
+        let result = result(&ServerAlias::new("a").unwrap(), parsed, promised.as_ref());
+        let pieces = match result {
+            Ok(result) => result.content.iter().map(shown).collect(),
+            Err(error) => vec![format!("{:?}: {error}", error.reason().unwrap())],
+        };
+        assert_eq!(pieces, expected, "{answer}");
+    }
+
+    #[test]
+    fn every_kind_of_content_arrives() {
+        check(
+            json!({"content": [
+                {"type": "text", "text": "one\u{1b}[0m"},
+                {"type": "image", "mimeType": "image/PNG; x=y", "data": "aGk="},
+                {"type": "audio", "mimeType": "audio/wav", "data": "aG\nk="},
+                {"type": "resource", "resource": {"uri": "file:///a.txt", "text": "words"}},
+                {"type": "resource", "resource": {"uri": "file:///a.pdf", "mimeType": "application/pdf", "blob": "aGk="}},
+                {"type": "resource", "resource": {"uri": "file:///b", "blob": "aGk="}},
+                {"type": "resource_link", "uri": "file:///c", "name": "c", "mimeType": "text/plain", "size": 3, "description": "a file"},
+                {"type": "text", "text": "last"},
+            ]}),
+            &[
+                "one\u{1b}[0m",
+                "image image/png aGk=",
+                "audio audio/wav aGk=",
+                "[file:///a.txt]\nwords",
+                "resource file:///a.pdf application/pdf aGk=",
+                "resource file:///b application/octet-stream aGk=",
+                "[resource c: file:///c, text/plain, 3 bytes] a file",
+                "last",
+            ],
+        );
+        check(json!({"content": []}), &["(the tool ran and said nothing)"]);
+    }
+
+    #[test]
+    fn what_is_not_what_it_claims_is_left_out_and_told() {
+        check(
+            json!({"content": [
+                {"type": "image", "mimeType": "image/png", "data": "not base64!"},
+                {"type": "image", "mimeType": "text/html", "data": "aGk="},
+                {"type": "image", "mimeType": "image/png\u{1b}[2J", "data": "aGk="},
+                {"type": "audio", "mimeType": "", "data": "aGk="},
+            ]}),
+            &[
+                "[data of type `image/png` was left out: it is no base64]",
+                "[data was left out: `text/html` is no media type for it]",
+                "[data was left out: `image/png [2J` is no media type for it]",
+                "[data was left out: `` is no media type for it]",
+            ],
+        );
+    }
+
+    #[test]
+    fn structured_content_is_said_once() {
+        let text = |text: &str| json!([{"type": "text", "text": text}]);
+        check(
+            json!({"content": text("{\"a\": 1, \"b\": [2]}"), "structuredContent": {"b": [2], "a": 1}}),
+            &["{\"a\": 1, \"b\": [2]}"],
+        );
+        check(
+            json!({"content": text("a is 1"), "structuredContent": {"a": 1, "b": 2}}),
+            &["a is 1", "{\n  \"a\": 1,\n  \"b\": 2\n}"],
+        );
+        check(json!({"content": [], "structuredContent": {"a": 1}}), &["{\n  \"a\": 1\n}"]);
+        check(json!({"structuredContent": [1]}), &["[\n  1\n]"]);
+        check(
+            json!({"content": text("hello"), "structuredContent": {"result": "hello"}}),
+            &["hello"],
+        );
+        check(json!({"content": text("3"), "structuredContent": {"result": 3}}), &["3"]);
+        check(json!({"content": text("hello"), "structuredContent": "hello"}), &["hello"]);
+        check(
+            json!({"content": text("hello"), "structuredContent": {"result": "bye"}}),
+            &["hello", "{\n  \"result\": \"bye\"\n}"],
+        );
+    }
+
+    #[test]
+    fn a_misfit_is_a_note_and_no_error() {
+        let promised = || {
+            Some(
+                json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}),
+            )
+        };
+        let text = json!([{"type": "text", "text": "{\"n\": \"x\"}"}]);
+        check_promised(
+            json!({"content": text, "structuredContent": {"n": "x"}}),
+            promised(),
+            &[
+                "{\"n\": \"x\"}",
+                "[note: the structured content does not fit the tool's own output schema: /n: expected a whole number, found \"x\"]",
+            ],
+        );
+        check_promised(
+            json!({"content": [{"type": "text", "text": "hi"}]}),
+            promised(),
+            &[
+                "hi",
+                "[note: the tool promises structured content by its output schema, and sent none]",
+            ],
+        );
+        check_promised(
+            json!({"content": [], "structuredContent": {"n": 1}}),
+            promised(),
+            &["{\n  \"n\": 1\n}"],
+        );
+    }
+
+    #[test]
+    fn a_failure_says_all_that_the_tool_says() {
+        check(
+            json!({"isError": true, "content": [{"type": "text", "text": "no such repo"}, {"type": "text", "text": "try again"}], "structuredContent": {"code": 4}}),
+            &["RemoteFailure: no such repo\ntry again\n{\n  \"code\": 4\n}"],
+        );
+        check(
+            json!({"isError": true, "content": []}),
+            &["RemoteFailure: the tool says that it failed, and nothing more"],
+        );
+        check(json!({"isError": false, "content": [{"type": "text", "text": "fine"}]}), &["fine"]);
+    }
+}

@@ -1,0 +1,413 @@
+//! Logins in the desktop's keyring, or in a file where there is none.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use keyring_core::{Entry, Error};
+use serde::{Deserialize, Serialize};
+use tokio::time::timeout;
+use zero_runtime::detached_thread;
+use zero_runtime::tool::BoxFuture;
+use zero_sandbox::{ConfigFile, ConfigFileError, StateDir, config_file};
+
+#[cfg(target_os = "macos")]
+use apple_native_keyring_store::keychain as keyring_store;
+#[cfg(not(target_os = "macos"))]
+use dbus_secret_service_keyring_store as keyring_store;
+
+use super::{CredentialError, LoginLocation, LoginRecord, LoginStore, RenewalLock};
+
+/// The file with the list of logins.
+const FILE: &str = "credentials.json";
+/// Where one goes that cannot be read, when a new one takes its place.
+const DAMAGED_FILE: &str = "credentials.damaged.json";
+/// The lock on it.
+const FILE_LOCK: &str = "credentials.lock";
+/// Largest list that is read.
+const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
+/// How long the keyring may take; it may ask the person for its password meanwhile, and nobody knows
+/// whether anybody is there.
+const KEYRING_TIME: Duration = Duration::from_secs(3);
+/// How often the lock is waited for, some seconds each time, while another process renews a login.
+const LOCK_TRIES: usize = 4;
+
+/// Keeps secrets by name. It may block.
+pub trait SecretStore: Send + Sync {
+    /// The secret with this name.
+    fn get(&self, name: &str) -> Result<Option<String>, SecretStoreError>;
+    /// Keeps a secret in place of the one there was.
+    fn set(&self, name: &str, secret: &str) -> Result<(), SecretStoreError>;
+    /// Forgets a secret.
+    fn remove(&self, name: &str) -> Result<(), SecretStoreError>;
+}
+
+/// Why a store of secrets gave no answer. Never what it holds.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct SecretStoreError(pub String);
+
+/// The keyring of the desktop.
+#[derive(Clone, Copy, Debug)]
+pub struct DesktopKeyring {
+    /// What the entries belong to, as the desktop shows them.
+    service: &'static str,
+}
+
+impl DesktopKeyring {
+    /// Logins at servers.
+    pub const LOGINS: Self = Self { service: "zero MCP logins" };
+    /// Keys that settings name: those of models, tokens of a gateway. Apart from logins, so that no
+    /// name of one is ever taken for the other.
+    pub const KEYS: Self = Self { service: "zero keys" };
+
+    fn entry(self, name: &str) -> Result<Entry, SecretStoreError> {
+        static FOUND: LazyLock<Result<(), Error>> = LazyLock::new(|| {
+            keyring_core::set_default_store(keyring_store::Store::new()?);
+            Ok(())
+        });
+        if FOUND.is_err() {
+            return Err(Self::failed(Error::NoDefaultStore));
+        }
+        Entry::new(self.service, name).map_err(Self::failed)
+    }
+
+    #[expect(clippy::needless_pass_by_value, reason = "it is handed to `map_err`")]
+    fn failed(error: Error) -> SecretStoreError {
+        // Others show what they hold, which may be a part of the secret.
+        SecretStoreError(match error {
+            Error::NoDefaultStore => "is not there".to_owned(),
+            Error::NoStorageAccess(_) => "is locked".to_owned(),
+            Error::TooLong(_, most) => format!("takes no more than {most} bytes"),
+            _ => "would not answer".to_owned(),
+        })
+    }
+}
+
+impl SecretStore for DesktopKeyring {
+    fn get(&self, name: &str) -> Result<Option<String>, SecretStoreError> {
+        match self.entry(name)?.get_password() {
+            Ok(secret) => Ok(Some(secret)),
+            Err(Error::NoEntry) => Ok(None),
+            Err(error) => Err(Self::failed(error)),
+        }
+    }
+
+    fn set(&self, name: &str, secret: &str) -> Result<(), SecretStoreError> {
+        self.entry(name)?.set_password(secret).map_err(Self::failed)
+    }
+
+    fn remove(&self, name: &str) -> Result<(), SecretStoreError> {
+        match self.entry(name)?.delete_credential() {
+            Ok(()) | Err(Error::NoEntry) => Ok(()),
+            Err(error) => Err(Self::failed(error)),
+        }
+    }
+}
+
+/// Keeps logins in a keyring, and in a file where that does not answer. Cheap to clone.
+#[derive(Clone)]
+pub struct CredentialVault {
+    folder: StateDir,
+    keyring: Arc<dyn SecretStore>,
+    /// The keyring did not answer in time; a thread waits for it still, and no other has to.
+    is_silent: Arc<AtomicBool>,
+}
+
+impl CredentialVault {
+    /// Keeps the list, and what no keyring takes, in the folder `mcp` of zero's state.
+    pub fn new(state: &StateDir, keyring: Arc<dyn SecretStore>) -> Self {
+        let is_silent = Arc::new(AtomicBool::new(false));
+        Self { folder: state.child("mcp"), keyring, is_silent }
+    }
+
+    /// Asks the keyring, off the threads that others wait on, and not for long.
+    async fn ask<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&dyn SecretStore) -> Result<T, SecretStoreError> + Send + 'static,
+    ) -> Result<T, SecretStoreError> {
+        let silent = || SecretStoreError("does not answer in time".to_owned());
+        if self.is_silent.load(Ordering::Relaxed) {
+            return Err(silent());
+        }
+        let keyring = self.keyring.clone();
+        let asked = detached_thread::run("zero-mcp-keyring", move || question(keyring.as_ref()));
+        match timeout(KEYRING_TIME, asked).await {
+            Ok(Some(answer)) => answer,
+            Ok(None) => Err(SecretStoreError("would not answer".to_owned())),
+            Err(_) => {
+                self.is_silent.store(true, Ordering::Relaxed);
+                Err(silent())
+            }
+        }
+    }
+
+    async fn list(&self) -> Result<LoginList, CredentialError> {
+        let file = self.file();
+        off_thread(move || file.read()).await
+    }
+
+    /// Changes the list; nobody else does meanwhile. One that cannot be read is replaced.
+    async fn change(
+        &self,
+        damaged: DamagedFileAction,
+        change: impl FnOnce(&mut LoginList) + Send + 'static,
+    ) -> Result<(), CredentialError> {
+        let file = self.file();
+        off_thread(move || {
+            let _lock = config_file::lock(&file.folder, FILE_LOCK).map_err(|e| file.failed(&e))?;
+            let mut list = match file.read() {
+                Err(CredentialError::Damaged { .. }) => file.give_up(damaged)?,
+                read => read?,
+            };
+            change(&mut list);
+            file.write(&list)
+        })
+        .await
+    }
+
+    fn file(&self) -> LoginListFile {
+        LoginListFile { folder: self.folder.clone() }
+    }
+
+    async fn load_record(&self, resource: &str) -> Result<Option<LoginRecord>, CredentialError> {
+        let Some(entry) = self.list().await?.take(resource) else { return Ok(None) };
+        let record = match (entry.kept, entry.record) {
+            (LoginLocation::File, record) => record,
+            (LoginLocation::Keyring, _) => {
+                let name = secret_name(&entry.issuer, resource);
+                let secret = self.ask(move |keyring| keyring.get(&name)).await;
+                let secret = secret.map_err(|why| CredentialError::Keyring { why: why.0 })?;
+                // Whoever removed it from the keyring wanted it gone.
+                let Some(secret) = secret else { return Ok(None) };
+                serde_json::from_str(&secret).ok()
+            }
+        };
+        // What is kept under a name must be what the name says.
+        let fits =
+            |record: &LoginRecord| record.resource == resource && record.issuer == entry.issuer;
+        match record.filter(fits) {
+            Some(record) => Ok(Some(record)),
+            None => {
+                let place = match entry.kept {
+                    LoginLocation::Keyring => "in the desktop's keyring".to_owned(),
+                    LoginLocation::File => self.file().path(),
+                };
+                Err(CredentialError::Damaged { place })
+            }
+        }
+    }
+
+    async fn save_record(&self, record: LoginRecord) -> Result<LoginLocation, CredentialError> {
+        let place = || CredentialError::Damaged { place: "not kept yet".to_owned() };
+        let secret = serde_json::to_string(&record).map_err(|_| place())?;
+        let name = secret_name(&record.issuer, &record.resource);
+        let before = match self.list().await {
+            // Nobody knows what there was.
+            Err(CredentialError::Damaged { .. }) => None,
+            list => list?.take(&record.resource),
+        };
+        let kept = match self.ask(move |keyring| keyring.set(&name, &secret)).await {
+            Ok(()) => LoginLocation::Keyring,
+            Err(why) => {
+                tracing::debug!(%why, "no keyring, the login is kept in a file");
+                LoginLocation::File
+            }
+        };
+        let (resource, issuer) = (record.resource.clone(), record.issuer.clone());
+        let is_moved = |old: &LoginListEntry| {
+            old.kept == LoginLocation::Keyring
+                && (kept != LoginLocation::Keyring || old.issuer != issuer)
+        };
+        if let Some(old) = before.filter(is_moved) {
+            let name = secret_name(&old.issuer, &resource);
+            let _ = self.ask(move |keyring| keyring.remove(&name)).await;
+        }
+        self.change(DamagedFileAction::Aside, move |list| {
+            list.take(&resource);
+            let record = (kept == LoginLocation::File).then_some(record);
+            list.logins.push(LoginListEntry { resource, issuer, kept, record });
+        })
+        .await?;
+        Ok(kept)
+    }
+
+    async fn remove_record(&self, resource: &str) -> Result<bool, CredentialError> {
+        let file = self.file();
+        // The login may be in there, too.
+        off_thread(move || file.remove_damaged()).await?;
+        let list = match self.list().await {
+            // The login may be in there, so nothing of it stays.
+            Err(CredentialError::Damaged { .. }) => {
+                self.change(DamagedFileAction::Gone, |_| {}).await?;
+                return Ok(true);
+            }
+            list => list,
+        };
+        let Some(entry) = list?.take(resource) else { return Ok(false) };
+        if entry.kept == LoginLocation::Keyring {
+            let name = secret_name(&entry.issuer, resource);
+            let removed = self.ask(move |keyring| keyring.remove(&name)).await;
+            removed.map_err(|why| CredentialError::Keyring { why: why.0 })?;
+        }
+        let resource = resource.to_owned();
+        self.change(DamagedFileAction::Gone, move |list| drop(list.take(&resource))).await?;
+        Ok(true)
+    }
+
+    async fn wait_for_lock(&self, resource: &str) -> Result<RenewalLock, CredentialError> {
+        let name = format!("renewal-{:016x}.lock", fingerprint(resource));
+        for _ in 0..LOCK_TRIES {
+            let (file, name) = (self.file(), name.clone());
+            let locked = off_thread(move || match config_file::lock(&file.folder, &name) {
+                Ok(lock) => Ok(Some(lock)),
+                Err(ConfigFileError::Locked) => Ok(None),
+                Err(error) => Err(file.failed(&error)),
+            });
+            if let Some(lock) = locked.await? {
+                return Ok(RenewalLock { _file: Some(lock) });
+            }
+        }
+        Err(CredentialError::Busy)
+    }
+}
+
+impl LoginStore for CredentialVault {
+    fn load<'a>(
+        &'a self,
+        resource: &'a str,
+    ) -> BoxFuture<'a, Result<Option<LoginRecord>, CredentialError>> {
+        Box::pin(self.load_record(resource))
+    }
+
+    fn save(&self, record: LoginRecord) -> BoxFuture<'_, Result<LoginLocation, CredentialError>> {
+        Box::pin(self.save_record(record))
+    }
+
+    fn remove<'a>(&'a self, resource: &'a str) -> BoxFuture<'a, Result<bool, CredentialError>> {
+        Box::pin(self.remove_record(resource))
+    }
+
+    fn lock<'a>(
+        &'a self,
+        resource: &'a str,
+    ) -> BoxFuture<'a, Result<RenewalLock, CredentialError>> {
+        Box::pin(self.wait_for_lock(resource))
+    }
+}
+
+/// The file with the list of logins.
+struct LoginListFile {
+    folder: StateDir,
+}
+
+impl LoginListFile {
+    fn path(&self) -> String {
+        self.folder.path().join(FILE).display().to_string()
+    }
+
+    fn failed(&self, error: &ConfigFileError) -> CredentialError {
+        CredentialError::File { path: self.path(), why: error.to_string() }
+    }
+
+    fn config_file(&self) -> ConfigFile {
+        ConfigFile::Own(self.folder.path().join(FILE))
+    }
+
+    fn read(&self) -> Result<LoginList, CredentialError> {
+        let bytes = match self.config_file().read(FILE_BYTES_MAX) {
+            Err(ConfigFileError::TooLarge { .. }) => {
+                return Err(CredentialError::Damaged { place: self.path() });
+            }
+            bytes => bytes.map_err(|e| self.failed(&e))?,
+        };
+        let Some(bytes) = bytes else { return Ok(LoginList::default()) };
+        serde_json::from_slice(&bytes).map_err(|_| CredentialError::Damaged { place: self.path() })
+    }
+
+    /// Makes room for a new list where the old one cannot be read.
+    fn give_up(&self, damaged: DamagedFileAction) -> Result<LoginList, CredentialError> {
+        match damaged {
+            DamagedFileAction::Gone => {
+                tracing::warn!(
+                    path = self.path(),
+                    "the list of logins is damaged; all are forgotten"
+                );
+            }
+            DamagedFileAction::Aside => {
+                // What is too large to be read is too large to be kept.
+                let bytes = self.config_file().read(FILE_BYTES_MAX).ok().flatten();
+                let aside = ConfigFile::Own(self.folder.path().join(DAMAGED_FILE));
+                aside.write(&bytes.unwrap_or_default()).map_err(|e| self.failed(&e))?;
+                tracing::warn!(
+                    path = self.path(),
+                    "the list of logins is damaged and starts afresh; what it held is in `{DAMAGED_FILE}` beside it"
+                );
+            }
+        }
+        Ok(LoginList::default())
+    }
+
+    /// Removes the list that was put aside, where there is one.
+    fn remove_damaged(&self) -> Result<(), CredentialError> {
+        self.folder.remove(DAMAGED_FILE).map_err(|error| self.failed(&error.into()))
+    }
+
+    fn write(&self, list: &LoginList) -> Result<(), CredentialError> {
+        let damaged = |_| CredentialError::Damaged { place: self.path() };
+        let bytes = serde_json::to_vec_pretty(list).map_err(damaged)?;
+        self.config_file().write(&bytes).map_err(|e| self.failed(&e))
+    }
+}
+
+/// What becomes of a list that cannot be read.
+#[derive(Clone, Copy)]
+enum DamagedFileAction {
+    /// It is kept beside the new one: a person may be able to mend it.
+    Aside,
+    /// Nothing of it stays.
+    Gone,
+}
+
+/// Which logins there are.
+#[derive(Default, Serialize, Deserialize)]
+struct LoginList {
+    logins: Vec<LoginListEntry>,
+}
+
+/// A login, and where it is kept.
+#[derive(Serialize, Deserialize)]
+struct LoginListEntry {
+    resource: String,
+    issuer: String,
+    kept: LoginLocation,
+    /// The login itself, where it is kept in the file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    record: Option<LoginRecord>,
+}
+
+impl LoginList {
+    fn take(&mut self, resource: &str) -> Option<LoginListEntry> {
+        let at = self.logins.iter().position(|entry| entry.resource == resource)?;
+        Some(self.logins.remove(at))
+    }
+}
+
+fn secret_name(issuer: &str, resource: &str) -> String {
+    format!("{issuer} {resource}")
+}
+
+/// A short name for a text, the same in every process (FNV-1a).
+fn fingerprint(text: &str) -> u64 {
+    let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, step)
+}
+
+async fn off_thread<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, CredentialError> + Send + 'static,
+) -> Result<T, CredentialError> {
+    tokio::task::spawn_blocking(work).await.unwrap_or(Err(CredentialError::CalledOff))
+}
+
+#[cfg(test)]
+mod tests;

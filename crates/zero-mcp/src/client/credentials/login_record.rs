@@ -1,0 +1,199 @@
+//! A login: who issued it, what it is for, and the secrets it consists of.
+
+use std::fmt;
+
+use rmcp::transport::auth::{OAuthClientConfig, StoredCredentials};
+use serde::{Deserialize, Serialize};
+use url::Url;
+
+/// How long before its end a token is renewed, in seconds.
+const RENEW_BEFORE: u64 = 30;
+/// Most scopes that a server can have noted for the next login.
+const SCOPES_WANTED_MAX: usize = 32;
+
+/// A login at a server, with its secrets.
+#[derive(Clone, Serialize, Deserialize)]
+pub struct LoginRecord {
+    /// The server it is for, by its address.
+    pub(crate) resource: String,
+    /// Who issued it.
+    pub(crate) issuer: String,
+    /// The secret of the client, where it has one.
+    pub(crate) client_secret: Option<String>,
+    /// Where the browser was sent back to; a registration holds for that address only.
+    pub(crate) redirect_uri: String,
+    /// Whether the client was registered for this login, and is not one from settings.
+    pub(crate) is_registered: bool,
+    /// Scopes that the server has asked for since.
+    #[serde(default)]
+    pub(crate) scopes_wanted: Vec<String>,
+    /// The tokens, and the client they were given to.
+    pub(crate) stored: StoredCredentials,
+}
+
+impl LoginRecord {
+    /// The server it is for, by its address.
+    pub fn resource(&self) -> &str {
+        &self.resource
+    }
+
+    /// Who issued it.
+    pub fn issuer(&self) -> &str {
+        &self.issuer
+    }
+
+    /// What it covers.
+    pub fn scopes(&self) -> &[String] {
+        &self.stored.granted_scopes
+    }
+
+    /// The name that a server's address has here: the same for two that differ in a fragment only.
+    pub(crate) fn resource_of(url: &Url) -> String {
+        let mut url = url.clone();
+        url.set_fragment(None);
+        url.into()
+    }
+
+    /// The token that requests carry.
+    pub(crate) fn token(&self) -> Option<BearerToken> {
+        // The SDK's type tells nothing but by its serialised form.
+        let response = serde_json::to_value(self.stored.token_response.as_ref()?).ok()?;
+        let token = response.get("access_token")?.as_str()?.to_owned();
+        let lives = response.get("expires_in").and_then(serde_json::Value::as_u64);
+        // Some servers say 0 of a token that does not end: it is used until it is refused.
+        let lives = lives.filter(|lives| *lives > 0);
+        let renew_at = match (lives, self.stored.token_received_at) {
+            (Some(lives), Some(received)) => {
+                // One that lives for a short time only is used for half of it.
+                let before = RENEW_BEFORE.min(lives / 2);
+                Some(received.saturating_add(lives - before))
+            }
+            _ => None,
+        };
+        Some(BearerToken { token, renew_at })
+    }
+
+    /// A secret of the login by its name in OAuth, such as `refresh_token`.
+    pub(crate) fn secret(&self, name: &str) -> Option<String> {
+        let response = serde_json::to_value(self.stored.token_response.as_ref()?).ok()?;
+        Some(response.get(name)?.as_str()?.to_owned())
+    }
+
+    /// Notes that the server wants these scopes, for the next login.
+    pub(crate) fn want(&mut self, scopes: &str) {
+        for scope in scopes.split_whitespace() {
+            let is_known = self.scopes_wanted.iter().any(|known| known == scope);
+            if !is_known && self.scopes_wanted.len() < SCOPES_WANTED_MAX {
+                self.scopes_wanted.push(scope.to_owned());
+            }
+        }
+    }
+
+    /// Whether the login covers all of these scopes.
+    pub(crate) fn covers(&self, scopes: &str) -> bool {
+        let mut scopes = scopes.split_whitespace();
+        scopes.all(|scope| self.stored.granted_scopes.iter().any(|granted| granted == scope))
+    }
+
+    /// The client that the login was given to.
+    pub(crate) fn client(&self) -> OAuthClientConfig {
+        let client = OAuthClientConfig::new(&self.stored.client_id, &self.redirect_uri);
+        match &self.client_secret {
+            Some(secret) => client.with_client_secret(secret),
+            None => client,
+        }
+    }
+}
+
+impl fmt::Debug for LoginRecord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LoginRecord")
+            .field("resource", &self.resource)
+            .field("issuer", &self.issuer)
+            .field("scopes", &self.stored.granted_scopes)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A token that requests carry.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct BearerToken {
+    token: String,
+    /// When it is to be renewed, in seconds since 1970; unknown for many.
+    renew_at: Option<u64>,
+}
+
+impl BearerToken {
+    /// The token itself.
+    pub(crate) fn secret(&self) -> &str {
+        &self.token
+    }
+
+    /// Whether it can be used without being renewed first.
+    pub(crate) fn is_fresh(&self, now: u64) -> bool {
+        self.renew_at.is_none_or(|renew_at| now < renew_at)
+    }
+}
+
+impl fmt::Debug for BearerToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Token").field("renew_at", &self.renew_at).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use serde_json::json;
+
+    /// A login with this answer of the token endpoint, received at second 1000.
+    pub(crate) fn record(resource: &str, response: serde_json::Value) -> LoginRecord {
+        let stored = json!({
+            "client_id": "client",
+            "token_response": response,
+            "granted_scopes": ["read"],
+            "token_received_at": 1000,
+            "issuer": "https://as.example",
+        });
+        LoginRecord {
+            resource: resource.to_owned(),
+            issuer: "https://as.example".to_owned(),
+            client_secret: Some("hush-client".to_owned()),
+            redirect_uri: "http://127.0.0.1:1/callback".to_owned(),
+            is_registered: true,
+            scopes_wanted: Vec::new(),
+            stored: serde_json::from_value(stored).unwrap(),
+        }
+    }
+
+    #[track_caller]
+    fn check(expires_in: Option<u64>, now: u64, fresh: bool) {
+        let mut response = json!({"access_token": "hush", "token_type": "bearer"});
+        if let Some(expires_in) = expires_in {
+            response["expires_in"] = expires_in.into();
+        }
+        let token = record("r", response).token().unwrap();
+        assert_eq!(token.is_fresh(now), fresh, "{expires_in:?} at {now}");
+    }
+
+    #[test]
+    fn a_token_is_renewed_shortly_before_it_ends_and_used_where_that_is_unknown() {
+        check(Some(3600), 1000, true);
+        check(Some(3600), 4569, true);
+        check(Some(3600), 4570, false);
+        check(Some(10), 1004, true);
+        check(Some(10), 1005, false);
+        check(Some(0), 9_999_999, true);
+        check(None, 9_999_999, true);
+    }
+
+    #[test]
+    fn secrets_are_not_shown() {
+        let response =
+            json!({"access_token": "hush", "token_type": "bearer", "refresh_token": "hush2"});
+        let record = record("https://mcp.example/", response);
+        let shown = format!("{record:?} {:?}", record.token());
+        assert!(!shown.contains("hush"), "{shown}");
+        assert_eq!(record.secret("refresh_token").as_deref(), Some("hush2"));
+    }
+}

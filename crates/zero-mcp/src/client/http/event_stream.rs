@@ -1,0 +1,294 @@
+//! A stream of events, read with a bound on each of them.
+//!
+//! An event that is too long ends its stream: what follows cannot be told from the rest of it.
+//! Whoever waits for the answer on that stream is told so at once.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::stream::{self, BoxStream, StreamExt};
+use rmcp::model::{ErrorData, RequestId, ServerJsonRpcMessage};
+use sse_stream::{Error as SseError, Sse};
+use zero_runtime::web::{WebError, of_reqwest, shown_origin};
+
+use super::error::McpHttpError;
+use super::message_reader::McpMessageReader;
+
+/// Longest id of an event that is kept, to go on after it.
+const ID_BYTES_MAX: usize = 1024;
+/// What a server may ask for as pause before a stream is taken up again, in milliseconds.
+const RETRY_RANGE: (u64, u64) = (100, 60_000);
+
+/// The events of an answer. `waiting` is the request that is answered on this stream.
+pub(super) fn events(
+    response: reqwest::Response,
+    bytes_max: usize,
+    waiting: Option<RequestId>,
+    reading: Arc<McpMessageReader>,
+) -> BoxStream<'static, Result<Sse, SseError>> {
+    let origin = shown_origin(response.url());
+    let start = EventStreamReader {
+        bytes: response.bytes_stream().boxed(),
+        lines: SseParser::new(bytes_max),
+        ready: VecDeque::new(),
+        is_awaited: waiting.is_some(),
+        is_resumable: false,
+        ended: false,
+    };
+    let step = move |mut reader: EventStreamReader| {
+        let (origin, waiting, reading) = (origin.clone(), waiting.clone(), reading.clone());
+        async move {
+            loop {
+                if let Some(event) = reader.ready.pop_front() {
+                    return Some((Ok(event), reader));
+                }
+                if reader.ended {
+                    return None;
+                }
+                let failure = match reader.bytes.next().await {
+                    Some(Ok(chunk)) => match reader.take(&chunk, &reading) {
+                        Ok(()) => continue,
+                        Err(EventTooLongError) => {
+                            WebError::TooLarge { what: "an event", bytes_max }.into()
+                        }
+                    },
+                    // The SDK takes the stream up again where it broke off.
+                    None if reader.goes_on() => return None,
+                    None => {
+                        let why = "the stream ended before the answer came".to_owned();
+                        WebError::Broken { origin: origin.clone(), why }.into()
+                    }
+                    Some(Err(error)) => of_reqwest(&origin, &error, Duration::ZERO).into(),
+                };
+                reader.ended = true;
+                reading.refused(&failure);
+                match &waiting {
+                    Some(id) if !reader.goes_on() => reader.ready.extend(told(id, &failure)),
+                    _ => return Some((Err(SseError::Body(Box::new(failure))), reader)),
+                }
+            }
+        }
+    };
+    stream::unfold(start, step).boxed()
+}
+
+/// An answer in the server's place that says why there is none.
+fn told(id: &RequestId, failure: &McpHttpError) -> Option<Sse> {
+    let error = ErrorData::internal_error(failure.to_string(), None);
+    let message = ServerJsonRpcMessage::error(error, Some(id.clone()));
+    let data = serde_json::to_string(&message).ok()?;
+    Some(Sse { data: Some(data), ..Sse::default() })
+}
+
+struct EventStreamReader {
+    bytes: BoxStream<'static, reqwest::Result<bytes::Bytes>>,
+    lines: SseParser,
+    ready: VecDeque<Sse>,
+    /// Whether somebody waits for an answer that has not come.
+    is_awaited: bool,
+    /// Whether the stream can be taken up again after the last event.
+    is_resumable: bool,
+    ended: bool,
+}
+
+impl EventStreamReader {
+    /// Takes more of the stream. What came whole before something too long still counts.
+    fn take(&mut self, chunk: &[u8], reading: &McpMessageReader) -> Result<(), EventTooLongError> {
+        let mut whole = VecDeque::new();
+        let fed = self.lines.feed(chunk, &mut whole);
+        for event in whole {
+            self.read(event, reading);
+        }
+        // The same would come again.
+        self.is_resumable &= fed.is_ok();
+        fed
+    }
+
+    /// Reads the message of an event. What the event says of the stream stays, whatever becomes of
+    /// the message.
+    fn read(&mut self, event: Sse, reading: &McpMessageReader) {
+        self.is_resumable |= event.id.is_some();
+        let is_message = matches!(event.event.as_deref(), None | Some("" | "message"));
+        let Sse { data: Some(data), event: kind, id, retry } = event else {
+            self.ready.push_back(event);
+            return;
+        };
+        if !is_message || data.trim().is_empty() {
+            self.ready.push_back(Sse { data: Some(data), event: kind, id, retry });
+            return;
+        }
+        if id.is_some() || retry.is_some() {
+            self.ready.push_back(Sse { data: None, event: None, id, retry });
+        }
+        for message in reading.event(data) {
+            self.is_awaited &= !message.is_answer;
+            self.ready.push_back(Sse::default().data(message.text));
+        }
+    }
+
+    /// Whether nobody has to be told that the stream ended.
+    fn goes_on(&self) -> bool {
+        !self.is_awaited || self.is_resumable
+    }
+}
+
+/// An event is longer than allowed.
+#[derive(Debug, PartialEq, Eq)]
+struct EventTooLongError;
+
+/// Puts events together from the lines of a stream.
+struct SseParser {
+    bytes_max: usize,
+    line: Vec<u8>,
+    event: Sse,
+    /// Data of the event, as far as it came.
+    data: Option<Vec<u8>>,
+    is_comment: bool,
+    after_return: bool,
+    is_first: bool,
+}
+
+impl SseParser {
+    fn new(bytes_max: usize) -> Self {
+        Self {
+            bytes_max,
+            line: Vec::new(),
+            event: Sse::default(),
+            data: None,
+            is_comment: false,
+            after_return: false,
+            is_first: true,
+        }
+    }
+
+    /// Takes more of the stream. Lines end with `\n`, `\r` or both.
+    fn feed(
+        &mut self,
+        mut chunk: &[u8],
+        ready: &mut VecDeque<Sse>,
+    ) -> Result<(), EventTooLongError> {
+        while let Some(first) = chunk.first() {
+            if std::mem::take(&mut self.after_return) && *first == b'\n' {
+                chunk = chunk.get(1..).unwrap_or_default();
+                continue;
+            }
+            let end = chunk.iter().position(|byte| matches!(byte, b'\n' | b'\r'));
+            let (part, rest) = chunk.split_at(end.unwrap_or(chunk.len()));
+            if self.line.is_empty() && !self.is_comment {
+                self.is_comment = part.first() == Some(&b':');
+            }
+            if !self.is_comment {
+                let kept = self.line.len() + self.data.as_ref().map_or(0, Vec::len);
+                if part.len() > self.bytes_max.saturating_sub(kept) {
+                    return Err(EventTooLongError);
+                }
+                self.line.extend_from_slice(part);
+            }
+            let Some((newline, rest)) = rest.split_first() else { return Ok(()) };
+            self.after_return = *newline == b'\r';
+            chunk = rest;
+            self.end_line(ready);
+        }
+        Ok(())
+    }
+
+    fn end_line(&mut self, ready: &mut VecDeque<Sse>) {
+        let mut line = std::mem::take(&mut self.line);
+        if std::mem::take(&mut self.is_first) && line.starts_with(b"\xef\xbb\xbf") {
+            line.drain(..3);
+        }
+        if std::mem::take(&mut self.is_comment) {
+            return;
+        }
+        if line.is_empty() {
+            self.end_event(ready);
+            return;
+        }
+        let colon = line.iter().position(|byte| *byte == b':').unwrap_or(line.len());
+        let (field, value) = line.split_at(colon);
+        let value = value.strip_prefix(b":").unwrap_or(value);
+        let value = value.strip_prefix(b" ").unwrap_or(value);
+        let text = || String::from_utf8_lossy(value).into_owned();
+        match field {
+            b"data" => match &mut self.data {
+                Some(data) => {
+                    data.push(b'\n');
+                    data.extend_from_slice(value);
+                }
+                None => self.data = Some(value.to_vec()),
+            },
+            b"event" if value.len() <= ID_BYTES_MAX => self.event.event = Some(text()),
+            b"id" if value.len() <= ID_BYTES_MAX && !value.contains(&0) => {
+                self.event.id = Some(text());
+            }
+            b"retry" => {
+                let (least, most) = RETRY_RANGE;
+                let asked = text().parse::<u64>().ok();
+                self.event.retry = asked.map(|asked| asked.clamp(least, most));
+            }
+            _ => {}
+        }
+    }
+
+    fn end_event(&mut self, ready: &mut VecDeque<Sse>) {
+        let data = self.data.take();
+        let mut event = std::mem::take(&mut self.event);
+        event.data = data.map(|data| {
+            String::from_utf8(data)
+                .unwrap_or_else(|wrong| String::from_utf8_lossy(wrong.as_bytes()).into_owned())
+        });
+        if event != Sse::default() {
+            ready.push_back(event);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The events of a stream however it is cut, one a line: `event|data|id|retry`.
+    #[track_caller]
+    fn check(stream: &str, expected: &[&str]) {
+        for size in [1, 2, 3, 7, stream.len().max(1)] {
+            let mut lines = SseParser::new(32);
+            let mut ready = VecDeque::new();
+            let mut seen: Vec<String> = Vec::new();
+            for chunk in stream.as_bytes().chunks(size) {
+                if lines.feed(chunk, &mut ready) == Err(EventTooLongError) {
+                    ready.push_back(Sse::default().data("too long"));
+                    break;
+                }
+            }
+            for event in ready {
+                let retry = event.retry.map(|retry| retry.to_string());
+                let parts = [event.event, event.data, event.id, retry];
+                let parts: Vec<String> = parts.into_iter().map(Option::unwrap_or_default).collect();
+                seen.push(parts.join("|"));
+            }
+            assert_eq!(seen, expected, "{stream:?} in pieces of {size}");
+        }
+    }
+
+    #[test]
+    fn events_are_read_however_they_are_cut() {
+        check("data: a\n\n", &["|a||"]);
+        check("data: a\r\ndata:b\r\n\r\n", &["|a\nb||"]);
+        check("data: a\r\rdata: b\r\r", &["|a||", "|b||"]);
+        check("\u{feff}data: a\n\n", &["|a||"]);
+        check(": ping\n\n\n\ndata\n\n", &["|||"]);
+        check("event: message\nid: 7\nretry: 500\ndata: x\n\n", &["message|x|7|500"]);
+        check("retry: 0\n\n", &["|||100"]);
+        check("retry: 99999999\n\nretry: x\n\n", &["|||60000"]);
+        check("unknown: a\n\ndata: unfinished\n", &[]);
+    }
+
+    #[test]
+    fn an_event_has_a_bound_and_a_comment_takes_no_room() {
+        check(&format!("data: {}\n\n", "x".repeat(40)), &["|too long||"]);
+        check(&format!("data: ok\n\n{}", "data: x\n".repeat(20)), &["|ok||", "|too long||"]);
+        check(&format!(":{}\ndata: ok\n\n", "x".repeat(100)), &["|ok||"]);
+        check(&"data: 123456789\n\n".repeat(3), &["|123456789||"; 3]);
+    }
+}

@@ -1,0 +1,62 @@
+//! What a server says, before the SDK reads it: the same bounds and the same cleaning as for servers
+//! that are talked to by pipes.
+
+use rmcp::RoleClient;
+use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
+use zero_runtime::web::shortened;
+
+use super::error::McpHttpError;
+use crate::wire::{ConnectionDiagnostics, McpMessageLimits, MessageIntake};
+
+/// Reads what one server says.
+pub(super) struct McpMessageReader {
+    intake: MessageIntake<RoleClient>,
+    troubles: ConnectionDiagnostics,
+}
+
+impl McpMessageReader {
+    pub(super) fn new(bytes_max: usize, troubles: ConnectionDiagnostics) -> Self {
+        let limits = McpMessageLimits { line_bytes_max: bytes_max, ..McpMessageLimits::default() };
+        Self { intake: MessageIntake::new(limits, troubles.clone()), troubles }
+    }
+
+    /// Notes a message that is about to be sent; an answer is then read as one to it.
+    pub(super) fn sending(&self, message: &ClientJsonRpcMessage) {
+        self.intake.sending(message);
+    }
+
+    /// Notes that something was not taken.
+    pub(super) fn refused(&self, why: &McpHttpError) {
+        self.troubles.refused(&why.to_string());
+    }
+
+    /// The answer that is all of a body.
+    pub(super) fn answer(&self, mut body: Vec<u8>) -> Result<ServerJsonRpcMessage, McpHttpError> {
+        let taken = self.intake.take(&mut body);
+        taken.messages.into_iter().find(is_answer).ok_or_else(|| {
+            let start = shortened(&body).unwrap_or_else(|| "it is empty".to_owned());
+            McpHttpError::unusable(format!("it is no answer to what was asked: {start}"))
+        })
+    }
+
+    /// The messages of an event, as the SDK can read them.
+    pub(super) fn event(&self, data: String) -> Vec<EventMessage> {
+        let mut data = data.into_bytes();
+        let taken = self.intake.take(&mut data);
+        let message = |message: ServerJsonRpcMessage| {
+            let text = serde_json::to_string(&message).ok()?;
+            Some(EventMessage { text, is_answer: is_answer(&message) })
+        };
+        taken.messages.into_iter().filter_map(message).collect()
+    }
+}
+
+/// A message that came in an event.
+pub(super) struct EventMessage {
+    pub(super) text: String,
+    pub(super) is_answer: bool,
+}
+
+fn is_answer(message: &ServerJsonRpcMessage) -> bool {
+    matches!(message, ServerJsonRpcMessage::Response(_) | ServerJsonRpcMessage::Error(_))
+}

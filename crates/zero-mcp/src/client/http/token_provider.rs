@@ -1,0 +1,179 @@
+//! The token that requests to a server carry, renewed when its time comes.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+use zero_runtime::web::NetworkGuard;
+
+use super::error::McpHttpError;
+use crate::client::credentials::{BearerToken, CredentialError, LoginRecord, LoginStore};
+use crate::client::login::renewal::{self, RenewalOutcome};
+use crate::server_definition::HttpEndpoint;
+
+/// For how long a renewal that failed is not tried again: every request would ask for it, and each
+/// try asks the server and its issuer several times.
+const RENEWAL_REST: Duration = Duration::from_secs(30);
+
+/// The login at one server.
+pub(super) struct TokenProvider {
+    account: Arc<LoginAccount>,
+    /// The token in use, so that not every request asks the keyring.
+    held: Mutex<Option<BearerToken>>,
+}
+
+/// Whether a login covers what a server wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ScopeCoverage {
+    Yes,
+    No,
+}
+
+struct LoginAccount {
+    endpoint: HttpEndpoint,
+    resource: String,
+    guard: NetworkGuard,
+    credentials: Arc<dyn LoginStore>,
+    /// When the last renewal failed, and why.
+    failed: std::sync::Mutex<Option<(Instant, String)>>,
+    /// It was told that what is kept cannot be read.
+    has_told: AtomicBool,
+}
+
+impl TokenProvider {
+    pub(super) fn new(
+        endpoint: &HttpEndpoint,
+        guard: &NetworkGuard,
+        credentials: Arc<dyn LoginStore>,
+    ) -> Self {
+        let account = LoginAccount {
+            endpoint: endpoint.clone(),
+            resource: LoginRecord::resource_of(&endpoint.url),
+            guard: guard.clone(),
+            credentials,
+            failed: std::sync::Mutex::default(),
+            has_told: AtomicBool::new(false),
+        };
+        Self { account: Arc::new(account), held: Mutex::new(None) }
+    }
+
+    /// The token for the next request; nothing where nobody has logged in.
+    pub(super) async fn current(&self) -> Result<Option<BearerToken>, McpHttpError> {
+        let mut held = self.held.lock().await;
+        if let Some(token) = held.as_ref().filter(|token| token.is_fresh(now())) {
+            return Ok(Some(token.clone()));
+        }
+        let token = self.account.login().await?.and_then(|record| record.token());
+        *held = match token {
+            Some(token) if !token.is_fresh(now()) => match self.renew(&token).await {
+                Ok(renewed) => renewed,
+                // The old one may do still; whether it does is for the server to say.
+                Err(McpHttpError::Renewal { .. }) => return Ok(Some(token)),
+                Err(error) => return Err(error),
+            },
+            token => token,
+        };
+        Ok(held.clone())
+    }
+
+    /// The token to use after the server refused `refused`; nothing where that needs a login.
+    pub(super) async fn renewed(
+        &self,
+        refused: &BearerToken,
+    ) -> Result<Option<BearerToken>, McpHttpError> {
+        let mut held = self.held.lock().await;
+        if let Some(token) = held.as_ref().filter(|token| token.secret() != refused.secret()) {
+            return Ok(Some(token.clone()));
+        }
+        *held = self.renew(refused).await?;
+        Ok(held.clone())
+    }
+
+    /// Notes a scope for the next login, unless the present one covers it.
+    pub(super) async fn want(&self, scope: &str) -> Result<ScopeCoverage, McpHttpError> {
+        let LoginAccount { credentials, resource, .. } = &*self.account;
+        let _lock = credentials.lock(resource).await?;
+        let Some(mut record) = credentials.load(resource).await? else {
+            return Ok(ScopeCoverage::No);
+        };
+        if !scope.trim().is_empty() && record.covers(scope) {
+            return Ok(ScopeCoverage::Yes);
+        }
+        record.want(scope);
+        credentials.save(record).await?;
+        Ok(ScopeCoverage::No)
+    }
+
+    /// Renews a login to the end even when nobody waits any more: a renewal that is made and not
+    /// kept ends the login.
+    async fn renew(&self, old: &BearerToken) -> Result<Option<BearerToken>, McpHttpError> {
+        let (account, old) = (self.account.clone(), old.clone());
+        let renewal = tokio::spawn(async move { account.renew(&old).await });
+        renewal
+            .await
+            .unwrap_or_else(|_| Err(McpHttpError::Renewal { why: "it was called off".to_owned() }))
+    }
+}
+
+impl LoginAccount {
+    /// The login there is. One that cannot be read counts as none: perhaps none is wanted, and if
+    /// one is, a new login is what helps.
+    async fn login(&self) -> Result<Option<LoginRecord>, McpHttpError> {
+        match self.credentials.load(&self.resource).await {
+            Err(error @ CredentialError::Damaged { .. }) => {
+                if !self.has_told.swap(true, Ordering::Relaxed) {
+                    tracing::warn!(%error, "the server is asked without a login");
+                }
+                Ok(None)
+            }
+            login => Ok(login?),
+        }
+    }
+
+    async fn renew(&self, old: &BearerToken) -> Result<Option<BearerToken>, McpHttpError> {
+        let _lock = self.credentials.lock(&self.resource).await?;
+        let record = self.credentials.load(&self.resource).await?;
+        let Some(mut record) = record else { return Ok(None) };
+        match record.token() {
+            None => return Ok(None),
+            // Another process was faster.
+            Some(token) if token.secret() != old.secret() => return Ok(Some(token)),
+            Some(_) => {}
+        }
+        if let Some(why) = self.has_just_failed() {
+            return Err(McpHttpError::Renewal { why });
+        }
+        let renewed = renewal::renew(&self.endpoint.url, &self.guard, &record).await;
+        *self.failed.lock().unwrap_or_else(PoisonError::into_inner) =
+            renewed.as_ref().err().map(|why| (Instant::now(), why.clone()));
+        match renewed {
+            Ok(RenewalOutcome::Yes(stored)) => {
+                record.stored = *stored;
+                let token = record.token();
+                self.credentials.save(record).await?;
+                Ok(token)
+            }
+            Ok(RenewalOutcome::Refused) => {
+                // Nobody tries that again; the client stays registered.
+                record.stored.token_response = None;
+                self.credentials.save(record).await?;
+                Ok(None)
+            }
+            Err(why) => Err(McpHttpError::Renewal { why }),
+        }
+    }
+
+    /// Why the last renewal failed, where that was a moment ago.
+    fn has_just_failed(&self) -> Option<String> {
+        let failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        let (at, why) = failed.as_ref()?;
+        (at.elapsed() < RENEWAL_REST).then(|| why.clone())
+    }
+}
+
+/// Seconds since 1970.
+fn now() -> u64 {
+    u64::try_from(jiff::Timestamp::now().as_second()).unwrap_or_default()
+}

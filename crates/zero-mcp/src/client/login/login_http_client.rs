@@ -1,0 +1,102 @@
+//! The way out for everything a login fetches: through the guard, and bounded.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rmcp::transport::auth::{
+    AuthorizationManager, OAuthHttpClient, OAuthHttpClientFuture, OAuthHttpRedirectPolicy,
+    OAuthHttpRequest,
+};
+use url::Url;
+use zero_runtime::web::{
+    self, BodyLimits, NetworkGuard, OutgoingRequest, RedirectPolicy, WebClient,
+};
+
+use crate::client::http::{McpHttpClientLimits, McpHttpError};
+
+/// Largest answer of an authorization server that is read.
+const ANSWER_BYTES_MAX: usize = 256 * 1024;
+/// How long an answer may take.
+const ANSWER_TIME: Duration = Duration::from_secs(30);
+
+/// What drives a login at the server at `endpoint`.
+pub(super) async fn manager(
+    endpoint: &Url,
+    guard: &NetworkGuard,
+) -> Result<AuthorizationManager, String> {
+    let web = LoginHttpClient::new(endpoint, guard).map_err(|error| error.to_string())?;
+    AuthorizationManager::new_with_oauth_http_client(endpoint.as_str(), Arc::new(web))
+        .await
+        .map_err(|error| super::renewal::said(&error))
+}
+
+/// The HTTP client of a login.
+pub(super) struct LoginHttpClient(WebClient);
+
+impl LoginHttpClient {
+    pub(super) fn new(endpoint: &Url, guard: &NetworkGuard) -> Result<Self, McpHttpError> {
+        Ok(Self(WebClient::new(
+            guard.gate(endpoint)?,
+            McpHttpClientLimits::default().connect_time,
+        )?))
+    }
+
+    /// Sends a request, and reads the head of the answer.
+    pub(super) async fn head(
+        &self,
+        request: http::Request<Vec<u8>>,
+        redirects: RedirectPolicy,
+    ) -> Result<http::response::Parts, McpHttpError> {
+        let response = self.send(request, redirects).await?;
+        let mut answer = http::Response::new(());
+        *answer.status_mut() = response.status();
+        *answer.headers_mut() = response.headers().clone();
+        Ok(answer.into_parts().0)
+    }
+
+    /// Sends a request, and reads the whole of the answer.
+    async fn fetch(
+        &self,
+        request: http::Request<Vec<u8>>,
+        redirects: RedirectPolicy,
+    ) -> Result<http::Response<Vec<u8>>, McpHttpError> {
+        let response = self.send(request, redirects).await?;
+        let (status, headers) = (response.status(), response.headers().clone());
+        let limits =
+            BodyLimits { bytes_max: ANSWER_BYTES_MAX, idle: ANSWER_TIME, whole: ANSWER_TIME };
+        let mut answer = http::Response::new(web::read(response, limits).await?);
+        *answer.status_mut() = status;
+        *answer.headers_mut() = headers;
+        Ok(answer)
+    }
+
+    async fn send(
+        &self,
+        request: http::Request<Vec<u8>>,
+        redirects: RedirectPolicy,
+    ) -> Result<reqwest::Response, McpHttpError> {
+        let (head, body) = request.into_parts();
+        let wrong = |_| McpHttpError::unusable("it names no address");
+        let outgoing = OutgoingRequest {
+            method: head.method,
+            url: Url::parse(&head.uri.to_string()).map_err(wrong)?,
+            headers: head.headers,
+            body: body.into(),
+            redirects,
+            head_time: ANSWER_TIME,
+        };
+        Ok(self.0.send(outgoing).await?)
+    }
+}
+
+impl OAuthHttpClient for LoginHttpClient {
+    fn execute(&self, request: OAuthHttpRequest) -> OAuthHttpClientFuture<'_> {
+        let redirects = match request.redirect_policy {
+            OAuthHttpRedirectPolicy::Follow => RedirectPolicy::SameOrigin,
+            _ => RedirectPolicy::Return,
+        };
+        Box::pin(async move {
+            self.fetch(request.request, redirects).await.map_err(|error| Box::new(error).into())
+        })
+    }
+}

@@ -1,0 +1,283 @@
+//! A tool of a server, as a tool of the host: judged, bounded and recorded as every other.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+use tokio::time::Instant;
+use zero_core::{
+    Effect, Effects, ErrorReason, ResultDisplay, RiskLevel, TimeoutClass, ToolCategory,
+    ToolDefinitionState, ToolError, ToolKind, ToolName, ToolResult, ToolSpec,
+};
+use zero_runtime::schema::InputSchema;
+use zero_runtime::tool::{AnyPlan, AnyTool, BoxFuture};
+use zero_runtime::{CallContext, CallDescription, Elicitor, ToolNotes};
+use zero_sandbox::Workspace;
+
+use super::call_results;
+use super::client_handler::CallerContext;
+use super::managed_server::ManagedServer;
+use super::sanitize;
+use super::tool_call::{McpCallError, McpCallRequest};
+use super::tool_changes;
+use super::tool_listing::{self, McpToolDefinition};
+use super::tool_pins::{PinState, ToolPins};
+use crate::server_definition::McpServerDefinition;
+
+/// What all tools of one server in one host have in common.
+pub(crate) struct ToolOrigin {
+    pub(crate) definition: McpServerDefinition,
+    pub(crate) server: Arc<ManagedServer>,
+    pub(crate) pins: ToolPins,
+    pub(crate) elicitor: Option<Arc<dyn Elicitor>>,
+}
+
+/// A tool of a server.
+pub(crate) struct McpTool {
+    spec: ToolSpec,
+    own: Arc<PinnedTool>,
+}
+
+/// The tool as its server knows it.
+struct PinnedTool {
+    origin: Arc<ToolOrigin>,
+    definition: McpToolDefinition,
+    hash: String,
+    output: Option<InputSchema>,
+}
+
+impl McpTool {
+    pub(crate) fn new(
+        origin: Arc<ToolOrigin>,
+        name: ToolName,
+        definition: McpToolDefinition,
+    ) -> Self {
+        let title = definition.title.as_deref().unwrap_or(&definition.name);
+        let spec = ToolSpec {
+            name,
+            display_name: sanitize::line(title),
+            description: definition.described(),
+            input_schema: definition.input_schema.clone(),
+            output_schema: definition.output_schema.clone().unwrap_or_else(|| json!({})),
+            category: ToolCategory::External,
+            kind: ToolKind::Other,
+            // What it claims of itself is not believed, so it may do anything.
+            risk: RiskLevel::High,
+            timeout_class: TimeoutClass::Mcp,
+            // Nor is that it may be repeated: no call is ever made twice.
+            idempotent: false,
+            fallback: None,
+        };
+        let hash = definition.hash();
+        let output = definition.output_schema.clone().map(InputSchema::new);
+        Self { spec, own: Arc::new(PinnedTool { origin, definition, hash, output }) }
+    }
+
+    /// The server's own name for it.
+    pub(crate) fn own_name(&self) -> &str {
+        &self.own.definition.name
+    }
+
+    pub(crate) fn definition(&self) -> &McpToolDefinition {
+        &self.own.definition
+    }
+
+    pub(crate) fn hash(&self) -> &str {
+        &self.own.hash
+    }
+
+    /// Roughly what a model pays to be shown it, in tokens.
+    pub(crate) fn tokens(&self) -> usize {
+        let spec = &self.spec;
+        tool_listing::tokens(spec.name.as_str(), &spec.description, &spec.input_schema)
+    }
+}
+
+impl AnyTool for McpTool {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn particulars(&self) -> ToolNotes {
+        ToolNotes::of(
+            "whatever its server does with the call; what that says of it is not relied on",
+        )
+    }
+
+    fn plan(&self, input: Value, _workspace: &Workspace) -> Result<Box<dyn AnyPlan>, ToolError> {
+        let Value::Object(arguments) = input else {
+            return Err(ToolError::invalid(ErrorReason::SchemaViolation, "the input is no object"));
+        };
+        let own = Arc::clone(&self.own);
+        let standing = own.origin.pins.standing(&own.definition.name, &own.hash);
+        Ok(Box::new(McpToolPlan { own, arguments, standing }))
+    }
+
+    fn claims(&self) -> Vec<String> {
+        self.own.definition.claims.list().into_iter().map(str::to_owned).collect()
+    }
+}
+
+/// A call of such a tool, as it is judged.
+struct McpToolPlan {
+    own: Arc<PinnedTool>,
+    arguments: Map<String, Value>,
+    standing: PinState,
+}
+
+impl AnyPlan for McpToolPlan {
+    fn describe(&self) -> CallDescription {
+        let alias = &self.own.origin.definition.alias;
+        let tool = sanitize::quoted(&self.own.definition.name);
+        CallDescription {
+            title: format!("Use {tool} of MCP server `{alias}`"),
+            locations: Vec::new(),
+        }
+    }
+
+    fn effects(&self) -> Effects {
+        let definition = match self.standing {
+            PinState::New | PinState::Same => ToolDefinitionState::Steady,
+            PinState::Changed => ToolDefinitionState::Changed,
+        };
+        vec![Effect::Mcp {
+            server: self.own.origin.definition.alias.to_string(),
+            tool: self.own.definition.name.clone(),
+            definition,
+        }]
+    }
+
+    fn deadline(&self) -> Option<Duration> {
+        Some(self.own.origin.definition.call_timeout_max)
+    }
+
+    fn preview(&self, _cx: &CallContext) -> Option<ResultDisplay> {
+        let mut text = String::new();
+        // It comes first: whoever shows only the beginning must not leave it out for the sake of
+        // long arguments.
+        if self.standing == PinState::Changed {
+            let own = &self.own;
+            let before = own.origin.pins.approved(&own.definition.name);
+            let changes = tool_changes::text(before.as_ref(), &own.definition);
+            let changes = sanitize::block(changes.trim_end(), "");
+            text.push_str(&format!(
+                "What the server says about this tool changed since it was allowed:\n{changes}\n\nThe arguments of this call:\n"
+            ));
+        }
+        let arguments = serde_json::to_string_pretty(&self.arguments).unwrap_or_default();
+        text.push_str(&sanitize::block(&arguments, "json"));
+        let claims = self.own.definition.claims.words();
+        if !claims.is_empty() {
+            text.push_str(&format!("\n\nThe server says: {claims}"));
+        }
+        Some(ResultDisplay::markdown(text))
+    }
+
+    fn run(&self, cx: CallContext) -> BoxFuture<'static, Result<ToolResult, ToolError>> {
+        let (own, arguments) = (Arc::clone(&self.own), self.arguments.clone());
+        let standing = self.standing;
+        Box::pin(async move { own.run(&arguments, standing, &cx).await })
+    }
+}
+
+impl PinnedTool {
+    async fn run(
+        &self,
+        arguments: &Map<String, Value>,
+        standing: PinState,
+        cx: &CallContext,
+    ) -> Result<ToolResult, ToolError> {
+        let since = Instant::now();
+        let ToolOrigin { definition, server, elicitor, .. } = &*self.origin;
+        let alias = &definition.alias;
+        let tool = self.definition.name.as_str();
+        let caller = CallerContext {
+            alias: alias.clone(),
+            call: Some(cx.call().clone()),
+            elicitor: elicitor.clone(),
+        };
+        let order = McpCallRequest {
+            caller: &caller,
+            tool,
+            arguments,
+            silence_max: *definition.tool_timeouts.get(tool).unwrap_or(&definition.call_timeout),
+            total_max: definition.call_timeout_max,
+            since,
+            written_at: &definition.written_at,
+            secrets: &server.secrets,
+        };
+        let mut is_second = false;
+        loop {
+            let connection = tokio::select! {
+                () = cx.cancelled() => return Err(ToolError::cancelled()),
+                connection = server.connection() => {
+                    connection.map_err(|error| error.for_call(alias.as_str()))?
+                }
+            };
+            self.still_the_same()?;
+            if standing != PinState::Same && !is_second {
+                self.pin(cx).await?;
+            }
+            match connection.call(&order, cx).await {
+                Ok(answer) => {
+                    server.answered();
+                    return call_results::result(alias, answer, self.output.as_ref());
+                }
+                // Nothing of it was sent, so it cannot have run.
+                Err(McpCallError::NeverSent) if !is_second => {
+                    server.found_gone(&connection).await;
+                    is_second = true;
+                }
+                Err(McpCallError::NeverSent) => {
+                    let why = server.secrets.taken_out_of(connection.why_ended().await);
+                    return Err(why.for_call(alias.as_str()));
+                }
+                Err(McpCallError::Failed(error)) => {
+                    match error.reason() {
+                        Some(ErrorReason::RemoteFailure) => server.answered(),
+                        Some(ErrorReason::Deadline) => server.left_unanswered(&connection).await,
+                        _ if !connection.is_open() => server.found_gone(&connection).await,
+                        _ => {}
+                    }
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    /// Whether the server, which may have been started for this call, still offers the very tool
+    /// that was judged.
+    fn still_the_same(&self) -> Result<(), ToolError> {
+        let alias = &self.origin.definition.alias;
+        let name = sanitize::quoted(&self.definition.name);
+        let listing = self.origin.server.listing();
+        match listing.as_ref().and_then(|listing| listing.tools.get(&self.definition.name)) {
+            // As good as the same hash, and made by nobody: schemas can be long.
+            Some(now) if *now == self.definition => Ok(()),
+            Some(_) => Err(ToolError::failed(
+                ErrorReason::ServerUnavailable,
+                format!(
+                    "MCP server `{alias}` says something else about {name} now than when the call was judged; nothing was called; look at the tool again, then try again"
+                ),
+            )),
+            None => Err(ToolError::not_found(
+                ErrorReason::UnknownTool,
+                format!("MCP server `{alias}` does not offer {name} any more; nothing was called"),
+            )),
+        }
+    }
+
+    /// Pins the definition: a call under it was allowed to run.
+    async fn pin(&self, cx: &CallContext) -> Result<(), ToolError> {
+        let (pins, definition) = (self.origin.pins.clone(), self.definition.clone());
+        cx.blocking(move |_| {
+            // What cannot be pinned is asked about again; that is no reason not to do what was
+            // allowed.
+            if let Err(error) = pins.pin([&definition]) {
+                tracing::warn!(%error, "what was approved of a server could not be kept");
+            }
+            Ok(())
+        })
+        .await
+    }
+}

@@ -1,0 +1,241 @@
+//! A server as one host uses it: under its name there, with its lists of what is taken, and with
+//! its tools in the host's registry.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use zero_core::ToolName;
+use zero_runtime::tool::AnyTool;
+use zero_runtime::{Elicitor, ToolRegistry, ToolVisibility};
+use zero_sandbox::StateDir;
+
+use super::error::ServerUnavailableError;
+use super::managed_server::{ManagedServer, ServerLease};
+use super::mcp_tool::{McpTool, ToolOrigin};
+use super::sanitize;
+use super::status::{McpServerStatus, McpToolStatus, QuarantinedTool, ServerPhase};
+use super::tool_changes::ToolDefinitionChange;
+use super::tool_listing::ToolListing;
+use super::tool_names;
+use super::tool_pins::{PinSnapshot, PinState, ToolPins};
+use crate::server_definition::{McpServerDefinition, ServerTransport};
+
+/// A server as one host uses it.
+pub(crate) struct ServerBinding {
+    origin: Arc<ToolOrigin>,
+    lease: Mutex<Option<ServerLease>>,
+    held: Mutex<BoundTools>,
+}
+
+/// What the host holds of the server.
+#[derive(Default)]
+struct BoundTools {
+    /// The list that the tools are of.
+    listing: Option<Arc<ToolListing>>,
+    tools: Vec<Arc<McpTool>>,
+    /// Tools of the list that this host cannot use.
+    quarantined: Vec<QuarantinedTool>,
+    /// Tools whose place in the registry is taken.
+    homeless: Vec<QuarantinedTool>,
+    /// Tools that this host does not want.
+    unwanted: usize,
+}
+
+impl ServerBinding {
+    pub(crate) fn new(
+        definition: McpServerDefinition,
+        lease: ServerLease,
+        state: &StateDir,
+        elicitor: Option<Arc<dyn Elicitor>>,
+    ) -> Self {
+        let server = Arc::clone(lease.server());
+        let pins = ToolPins::new(state, &definition.alias, &definition.reach);
+        let origin = Arc::new(ToolOrigin { definition, server, pins, elicitor });
+        Self { origin, lease: Mutex::new(Some(lease)), held: Mutex::default() }
+    }
+
+    pub(crate) fn server(&self) -> &Arc<ManagedServer> {
+        &self.origin.server
+    }
+
+    /// How long it may take to start.
+    pub(crate) fn startup_timeout(&self) -> Duration {
+        self.origin.definition.startup_timeout
+    }
+
+    /// The source of its tools in the registry.
+    pub(crate) fn source(&self) -> String {
+        format!("mcp:{}", self.origin.definition.alias)
+    }
+
+    /// Makes tools of what the server listed last; says whether that is news.
+    pub(crate) fn refresh(&self) -> bool {
+        let Some(listing) = self.origin.server.listing() else { return false };
+        let mut held = self.held();
+        if held.listing.as_ref().is_some_and(|ours| Arc::ptr_eq(ours, &listing)) {
+            return false;
+        }
+        *held = self.made_of(listing);
+        true
+    }
+
+    fn made_of(&self, listing: Arc<ToolListing>) -> BoundTools {
+        let definition = &self.origin.definition;
+        let is_wanted = |name: &String| {
+            let is_allowed =
+                definition.tools_allowed.as_ref().is_none_or(|allowed| allowed.contains(name));
+            is_allowed && !definition.tools_denied.contains(name)
+        };
+        let mut held = BoundTools::default();
+        let (wanted, unwanted): (Vec<_>, Vec<_>) =
+            listing.tools.values().partition(|tool| is_wanted(&tool.name));
+        held.unwanted = unwanted.len();
+        let names =
+            tool_names::names(&definition.alias, wanted.iter().map(|tool| tool.name.as_str()));
+        for (tool, name) in wanted.into_iter().zip(names) {
+            match name {
+                Ok(name) => {
+                    let tool = McpTool::new(Arc::clone(&self.origin), name, tool.clone());
+                    held.tools.push(Arc::new(tool));
+                }
+                Err(reason) => {
+                    held.quarantined
+                        .push(QuarantinedTool { tool: sanitize::line(&tool.name), reason });
+                }
+            }
+        }
+        held.listing = Some(listing);
+        held
+    }
+
+    /// Roughly what a model pays to be shown its tools, in tokens.
+    pub(crate) fn tokens(&self) -> usize {
+        self.held().tools.iter().map(|tool| tool.tokens()).sum()
+    }
+
+    /// Puts its tools in the registry.
+    pub(crate) fn register(&self, registry: &ToolRegistry, shown: ToolVisibility) {
+        let mut held = self.held();
+        if self.has_ended() || held.listing.is_none() {
+            return;
+        }
+        let tools = held.tools.iter().map(|tool| (Arc::clone(tool) as Arc<dyn AnyTool>, shown));
+        let homeless = registry.replace(&self.source(), tools.collect());
+        let taken = |name: &ToolName| QuarantinedTool {
+            tool: name.to_string(),
+            reason: "another tool has that name already".to_owned(),
+        };
+        held.homeless = homeless.iter().map(|tool| taken(&tool.spec().name)).collect();
+    }
+
+    /// The tools that are not what was approved.
+    pub(crate) fn changed(&self) -> Vec<ToolDefinitionChange> {
+        let pins = &self.origin.pins;
+        let pinned = pins.known();
+        let held = self.held();
+        let tools = held.tools.iter();
+        let changed = tools.filter(|tool| is_changed(tool, &pinned));
+        let shown = changed.map(|tool| ToolDefinitionChange {
+            name: tool.spec().name.to_string(),
+            tool: tool.own_name().to_owned(),
+            before: pins.approved(tool.own_name()),
+            after: tool.definition().clone(),
+        });
+        shown.collect()
+    }
+
+    /// Takes tools as approved that a person was shown, as they were shown.
+    pub(crate) fn approve(
+        &self,
+        shown: &[ToolDefinitionChange],
+    ) -> Result<(), ServerUnavailableError> {
+        let definitions = shown.iter().map(|tool| &tool.after);
+        self.origin
+            .pins
+            .pin(definitions)
+            .map_err(|error| ServerUnavailableError::new(error.to_string()))
+    }
+
+    /// How it stands.
+    pub(crate) fn status(&self) -> McpServerStatus {
+        let glance = self.origin.server.glance();
+        let definition = &self.origin.definition;
+        let held = self.held();
+        let connection = glance.connection.filter(|connection| connection.is_open());
+        let listing = held.listing.as_deref();
+        let pinned = self.origin.pins.known();
+        let mut notes = Vec::new();
+        notes.extend(listing.and_then(|listing| listing.cut.clone()));
+        if held.unwanted > 0 {
+            notes.push(format!("{} of its tools are left out by its settings", held.unwanted));
+        }
+        notes.extend(self.origin.pins.fault());
+        let secrets = &self.origin.server.secrets;
+        let noted = connection.iter().flat_map(|connection| connection.witness.notes());
+        notes.extend(noted.map(|note| secrets.without(&note)));
+        let quarantined = listing.into_iter().flat_map(|listing| &listing.quarantined);
+        let quarantined = quarantined.chain(&held.quarantined).chain(&held.homeless);
+        McpServerStatus {
+            alias: definition.alias.to_string(),
+            // What says that it runs and does not has just ended.
+            state: match glance.phase {
+                ServerPhase::Ready if connection.is_none() => ServerPhase::Failed,
+                phase => phase,
+            },
+            reach: match definition.reach {
+                ServerTransport::Command(_) => "command",
+                ServerTransport::Http(_) => "http",
+            },
+            written_at: definition.written_at.clone(),
+            protocol: connection.as_ref().map(|c| c.info.protocol_version.as_str().to_owned()),
+            implementation: connection.as_ref().and_then(|connection| {
+                let info = connection.info.server_info.as_ref()?;
+                Some(sanitize::line(&format!("{} {}", info.name, info.version)))
+            }),
+            tools: held.tools.iter().map(|tool| tool_status(tool, &pinned)).collect(),
+            tokens: held.tools.iter().map(|tool| tool.tokens()).sum(),
+            quarantined: quarantined.cloned().collect(),
+            notes,
+            last_error: glance.last_error,
+            retry_in_s: glance.rests_for.map(|left| left.as_secs().max(1)),
+            starts: glance.starts,
+        }
+    }
+
+    /// Whether the host is done with it.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.lease().is_none()
+    }
+
+    /// Ends the host's use of it; the server is stopped where nobody else uses it.
+    pub(crate) async fn end(&self) {
+        let lease = self.lease().take();
+        if let Some(lease) = lease {
+            lease.end().await;
+        }
+    }
+
+    fn held(&self) -> MutexGuard<'_, BoundTools> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lease(&self) -> MutexGuard<'_, Option<ServerLease>> {
+        self.lease.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn tool_status(tool: &McpTool, pinned: &PinSnapshot) -> McpToolStatus {
+    let definition = tool.definition();
+    McpToolStatus {
+        name: tool.spec().name.to_string(),
+        own_name: sanitize::line(tool.own_name()),
+        title: definition.title.as_deref().map(sanitize::line),
+        claims: definition.claims.words(),
+        tokens: tool.tokens(),
+        changed: is_changed(tool, pinned),
+    }
+}
+
+fn is_changed(tool: &McpTool, pinned: &PinSnapshot) -> bool {
+    pinned.standing(tool.own_name(), tool.hash()) == PinState::Changed
+}

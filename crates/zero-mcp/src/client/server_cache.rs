@@ -1,0 +1,188 @@
+//! What is known of servers from last time, so that their tools stand there at once and nothing
+//! has to be started for them.
+//!
+//! One small file for each way of launching or reaching a server. It is a memory and no proof: a
+//! call starts the server, asks it again, and goes through only if the tool is still what was
+//! judged. A file that cannot be read is as good as none.
+
+use serde::{Deserialize, Serialize};
+use zero_sandbox::{ConfigFile, StateDir};
+
+use super::error::ServerUnavailableError;
+use super::identity::ServerIdentity;
+use super::tool_listing::ToolListing;
+
+/// Largest file, in bytes: what a listing may have, and room for its JSON.
+const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
+/// Most servers that are remembered.
+const FILES_MAX: usize = 256;
+
+/// What is known of one server.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct ServerCacheEntry {
+    /// Which of the two protocols it speaks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) era: Option<ProtocolEra>,
+    /// The tools it listed last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) listing: Option<ToolListing>,
+    /// Why it could not be used when it last could not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) last_error: Option<ServerUnavailableError>,
+}
+
+/// Which of the two protocols a server speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum ProtocolEra {
+    /// The one with a handshake and sessions.
+    Legacy,
+    /// The one without.
+    Modern,
+}
+
+/// The memory of servers.
+#[derive(Clone, Debug)]
+pub(crate) struct ServerCache {
+    folder: StateDir,
+    marks: StateDir,
+}
+
+impl ServerCache {
+    /// In zero's own folder for servers.
+    pub(crate) fn new(state: &StateDir) -> Self {
+        Self { folder: state.child("catalogue"), marks: state.child("reconnect") }
+    }
+
+    /// What is known of a server.
+    pub(crate) fn load(&self, identity: &ServerIdentity) -> ServerCacheEntry {
+        let file = self.file(identity);
+        let path = file.path();
+        let bytes = match file.read(FILE_BYTES_MAX) {
+            Ok(None) => return ServerCacheEntry::default(),
+            Ok(Some(bytes)) => bytes,
+            Err(error) => {
+                tracing::warn!(%error, path = %path.display(), "what is known of a server could not be read");
+                return ServerCacheEntry::default();
+            }
+        };
+        serde_json::from_slice(&bytes).unwrap_or_else(|error| {
+            tracing::warn!(%error, path = %path.display(), "what is known of a server is damaged");
+            ServerCacheEntry::default()
+        })
+    }
+
+    /// Remembers what is known of a server. That it cannot is no reason not to go on.
+    pub(crate) fn save(&self, identity: &ServerIdentity, remembered: &ServerCacheEntry) {
+        let bytes = serde_json::to_vec(remembered).unwrap_or_default();
+        if bytes.len() as u64 > FILE_BYTES_MAX {
+            return;
+        }
+        make_room(&self.folder);
+        if let Err(error) = self.file(identity).write(&bytes) {
+            tracing::warn!(%error, "what is known of a server could not be kept");
+        }
+    }
+
+    /// Tells every zero that runs this server to start it anew before its next call.
+    pub(crate) fn mark(&self, identity: &ServerIdentity) {
+        make_room(&self.marks);
+        let file = ConfigFile::Own(self.marks.path().join(identity.as_str()));
+        if let Err(error) = file.write(b"") {
+            tracing::warn!(%error, "other zeros could not be told to start a server anew");
+        }
+    }
+
+    /// How long ago somebody last told so.
+    pub(crate) fn marked(&self, identity: &ServerIdentity) -> Option<std::time::Duration> {
+        self.marks.age(identity.as_str()).ok()
+    }
+
+    fn file(&self, identity: &ServerIdentity) -> ConfigFile {
+        ConfigFile::Own(self.folder.path().join(format!("{identity}.json")))
+    }
+}
+
+/// Removes the file that was not changed for the longest time, where there are too many.
+fn make_room(folder: &StateDir) {
+    let names = folder.names().unwrap_or_default();
+    if names.len() < FILES_MAX {
+        return;
+    }
+    let oldest = names.iter().max_by_key(|name| folder.age(name).unwrap_or_default());
+    if let Some(oldest) = oldest {
+        let _ = folder.remove(oldest);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::disallowed_methods, reason = "tests set up real files")]
+    use super::*;
+    use serde_json::json;
+
+    fn identity(n: usize) -> ServerIdentity {
+        let url = url::Url::parse(&format!("https://a.b/{n}")).unwrap();
+        let login = crate::server_definition::LoginSettings::default();
+        ServerIdentity::of(&crate::server_definition::ServerTransport::Http(
+            crate::server_definition::HttpEndpoint { url, headers: vec![], login },
+        ))
+    }
+
+    #[track_caller]
+    fn check(written: Option<&str>, expected: Option<ProtocolEra>) {
+        let temp = tempfile::tempdir().unwrap();
+        let catalogue = ServerCache::new(&StateDir::new(temp.path()));
+        if let Some(text) = written {
+            catalogue.folder.create().unwrap();
+            std::fs::write(catalogue.file(&identity(1)).path(), text).unwrap();
+        }
+        assert_eq!(catalogue.load(&identity(1)).era, expected, "{written:?}");
+    }
+
+    #[test]
+    fn a_damaged_memory_is_as_good_as_none() {
+        check(None, None);
+        check(Some(r#"{"era": "legacy"}"#), Some(ProtocolEra::Legacy));
+        for damaged in ["", "{", "[]", r#"{"era": "stone"}"#, r#"{"listing": {"tools": 3}}"#] {
+            check(Some(damaged), None);
+        }
+    }
+
+    #[test]
+    fn what_is_kept_comes_back_private_and_bounded() {
+        let temp = tempfile::tempdir().unwrap();
+        let catalogue = ServerCache::new(&StateDir::new(temp.path()));
+        let listing: ToolListing = serde_json::from_value(
+            json!({"tools": {"a": {"name": "a", "input_schema": {"type": "object"}}}}),
+        )
+        .unwrap();
+        let kept = ServerCacheEntry {
+            era: Some(ProtocolEra::Modern),
+            listing: Some(listing),
+            last_error: Some(ServerUnavailableError::new("no")),
+        };
+        catalogue.save(&identity(0), &kept);
+        assert_eq!(catalogue.load(&identity(0)), kept);
+        let path = catalogue.file(&identity(0)).path();
+        let mode = std::os::unix::fs::PermissionsExt::mode(
+            &std::fs::metadata(path).unwrap().permissions(),
+        );
+        assert_eq!(mode & 0o777, 0o600);
+        for n in 1..=FILES_MAX + 5 {
+            catalogue.save(&identity(n), &ServerCacheEntry::default());
+        }
+        assert_eq!(catalogue.folder.names().unwrap().len(), FILES_MAX);
+    }
+
+    #[test]
+    fn a_mark_is_seen_by_others() {
+        let temp = tempfile::tempdir().unwrap();
+        let state = StateDir::new(temp.path());
+        let (one, other) = (ServerCache::new(&state), ServerCache::new(&state));
+        assert_eq!(other.marked(&identity(1)), None);
+        one.mark(&identity(1));
+        assert!(other.marked(&identity(1)).unwrap() < std::time::Duration::from_secs(60));
+        assert_eq!(other.marked(&identity(2)), None);
+    }
+}

@@ -1,0 +1,151 @@
+//! Real programs as servers: how they start, what they say at the end, and that nothing of them stays.
+
+use std::time::Instant;
+
+use rmcp::model::{ClientRequest, JsonRpcMessage, RequestId};
+use rmcp::transport::Transport as _;
+use serde_json::json;
+use zero_runtime::{ToolHost, ToolHostConfig};
+use zero_sandbox::{StateDir, Workspace};
+
+use super::*;
+
+// Programs are started by this program under another name.
+zero_sandbox::dispatch_helper_before_main!();
+
+#[test]
+fn a_tail_is_the_end_of_what_was_written() {
+    let tail = ServerStderrTail::default();
+    tail.add(&[b'a'; 3 * STDERR_KEPT]);
+    assert_eq!(tail.shown(&ServerSecrets::default()).len(), STDERR_KEPT);
+    tail.add(b"the end\x1b[2J");
+    let shown = tail.shown(&ServerSecrets::default());
+    assert!(shown.ends_with("the end\\u{1b}[2J"), "{shown:?}");
+    assert!(shown.starts_with('a'));
+    tail.add("\u{202E}back".as_bytes());
+    let shown = tail.shown(&ServerSecrets::default());
+    assert!(shown.ends_with("\\u{202e}back"), "{shown:?}");
+}
+
+#[test]
+fn what_a_server_was_refused_comes_with_the_setting_that_allows_it() {
+    #[track_caller]
+    fn check(notes: &[&str], stderr: &str, expected: &[&str]) {
+        let notes = notes.iter().map(ToString::to_string).collect();
+        let said = refused(notes, stderr);
+        assert_eq!(said.len(), expected.len(), "{said:?}");
+        for (note, words) in said.iter().zip(expected) {
+            assert!(note.contains(words), "{note:?} does not say {words:?}");
+        }
+    }
+    check(&[], "boom", &[]);
+    check(&["network: a.com:443 was refused"], "", &["a.com:443", "`network` of this server"]);
+    check(&[], "npm ERR! code EAI_AGAIN", &["`network` of this server"]);
+    check(&[], "mkdir: cannot create: Read-only file system", &["`writable` of this server"]);
+    check(&["a gap"], "EACCES, ENOTFOUND", &["a gap", "`network`", "`writable`"]);
+    let many = ["note"; 50];
+    assert_eq!(refused(many.map(str::to_owned).to_vec(), "").len(), NOTES_MAX);
+}
+
+/// Longer than anything here takes, on a machine with a lot to do.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+struct StartedServer {
+    process: ServerProcess,
+    lines: LineTransport<RoleClient>,
+    _host: ToolHost,
+    _folder: tempfile::TempDir,
+}
+
+/// Starts a server that is a script.
+async fn start(command: &str, script: &str) -> Result<StartedServer, ServerUnavailableError> {
+    let folder = tempfile::tempdir().unwrap();
+    let work = folder.path().join("work");
+    #[expect(clippy::disallowed_methods, reason = "a test sets up real folders")]
+    std::fs::create_dir(&work).unwrap();
+    let workspace = Workspace::open(std::slice::from_ref(&work), None).unwrap();
+    let host =
+        ToolHost::new(ToolHostConfig::new(workspace, StateDir::new(folder.path().join("state"))));
+    let launch = ServerLaunch {
+        command: command.into(),
+        args: vec!["-c".into(), script.into()],
+        variables: vec![("GREETING".into(), "hello".into())],
+        folder: work,
+        network: Vec::new(),
+        writable: Vec::new(),
+    };
+    let alias = ServerAlias::new("test").unwrap();
+    let (process, lines) = ServerProcess::start(&host.services(), &launch, &alias).await?;
+    Ok(StartedServer { process, lines, _host: host, _folder: folder })
+}
+
+async fn ping(lines: &mut LineTransport<RoleClient>) -> Option<String> {
+    let request: ClientRequest = serde_json::from_value(json!({"method": "ping"})).unwrap();
+    lines.send(JsonRpcMessage::request(request, RequestId::Number(1))).await.unwrap();
+    let limit = PATIENCE;
+    let message = tokio::time::timeout(limit, lines.receive()).await.expect("it hangs");
+    message.map(|message| serde_json::to_string(&message).unwrap())
+}
+
+#[tokio::test]
+async fn a_server_is_talked_to_and_ends_with_its_input() {
+    let script = r#"echo "$GREETING" >&2; read line
+        echo '{"jsonrpc":"2.0","id":1,"result":{}}'; cat >/dev/null; exit 3"#;
+    // It has a while to end. A busy machine may keep it from that, but not every time.
+    let mut exit = None;
+    for _ in 0..5 {
+        let mut started = start("bash", script).await.unwrap();
+        let answer = ping(&mut started.lines).await.unwrap();
+        assert_eq!(answer, r#"{"jsonrpc":"2.0","id":1,"result":{}}"#);
+        assert_eq!(started.process.exit(), None);
+        started.process.end().await;
+        assert_eq!(started.process.stderr_tail(), "hello\n");
+        exit = started.process.exit();
+        if exit == Some(ServerExit { code: Some(3), signal: None }) {
+            break;
+        }
+    }
+    assert_eq!(exit, Some(ServerExit { code: Some(3), signal: None }));
+}
+
+#[tokio::test]
+async fn a_server_that_dies_leaves_its_last_words() {
+    let mut started = start("bash", "echo 'no key: set KEY' >&2; exit 7").await.unwrap();
+    assert_eq!(ping(&mut started.lines).await, None);
+    let failure = started.process.failure("it did not answer").await;
+    assert_eq!(failure.message, "it did not answer: it ended with exit code 7");
+    assert_eq!((failure.exit_code, failure.stderr_tail.as_str()), (Some(7), "no key: set KEY\n"));
+}
+
+#[tokio::test]
+async fn a_server_that_floods_its_error_output_is_not_held_up() {
+    let script = r#"for i in {1..20000}; do echo "a line of log number $i" >&2; done; read line
+        echo '{"jsonrpc":"2.0","id":1,"result":{}}'; cat >/dev/null"#;
+    let mut started = start("bash", script).await.unwrap();
+    assert!(ping(&mut started.lines).await.is_some());
+    // What it wrote last may still be on its way.
+    let begin = Instant::now();
+    while !started.process.stderr_tail().ends_with("number 20000\n") {
+        assert!(begin.elapsed() < PATIENCE, "{}", started.process.stderr_tail());
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert!(started.process.stderr_tail().len() <= STDERR_KEPT);
+}
+
+#[tokio::test]
+async fn a_server_that_will_not_end_is_killed() {
+    let script = "trap '' TERM; while :; do sleep 0.1; done";
+    let started = start("bash", script).await.unwrap();
+    let begin = Instant::now();
+    started.process.end().await;
+    assert!(started.process.exit().is_some());
+    assert!(begin.elapsed() < PATIENCE, "{:?}", begin.elapsed());
+}
+
+#[tokio::test]
+async fn a_program_that_is_not_there_says_so() {
+    let Err(error) = start("no-such-program-at-all", "").await else {
+        panic!("it started");
+    };
+    assert!(error.message.contains("no-such-program-at-all"), "{error}");
+}

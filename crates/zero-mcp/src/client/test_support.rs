@@ -1,0 +1,490 @@
+//! Servers in memory and a host that uses them, for the tests of the client.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
+use rmcp::service::RoleClient;
+use rmcp::transport::Transport;
+use serde_json::{Map, Value, json};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use zero_core::{SessionId, ToolCall, ToolError, ToolResultPart};
+use zero_runtime::tool::BoxFuture;
+use zero_runtime::tool_host::new_call_id;
+use zero_runtime::{
+    ApprovalAnswer, ApprovalQuestion, Approver, CallEvent, CallEventObserver, Dialect, DialectName,
+    Elicitation, ElicitationAnswer, Elicitor, ToolHost, ToolHostConfig, ToolHostSession,
+    ToolRegistry,
+};
+use zero_sandbox::{StateDir, Workspace};
+
+use super::client_transport::{
+    ClientTransport, ClientTransportError, ServerChannel, ServerConnector, ServerMonitor,
+};
+use super::connector::RemoteServerAccess;
+use super::credentials::EmptyLoginStore;
+use super::error::ServerUnavailableError;
+use super::http::NetworkGuard;
+use super::{McpServerSet, McpServerSetConfig};
+use crate::server_definition::{
+    CALL_TIMEOUT, CALL_TIMEOUT_MAX, McpServerDefinition, STARTUP_TIMEOUT, ServerAlias,
+    ServerLaunch, ServerTransport,
+};
+
+/// A transport of messages in memory.
+struct MemoryTransport {
+    to_server: mpsc::Sender<Value>,
+    from_server: mpsc::Receiver<Value>,
+}
+
+impl Transport<RoleClient> for MemoryTransport {
+    type Error = ClientTransportError;
+
+    fn send(
+        &mut self,
+        item: ClientJsonRpcMessage,
+    ) -> impl Future<Output = Result<(), ClientTransportError>> + Send + 'static {
+        let (to_server, item) = (self.to_server.clone(), serde_json::to_value(item).unwrap());
+        async move { to_server.send(item).await.map_err(|_| ClientTransportError::new("gone")) }
+    }
+
+    async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
+        let message = self.from_server.recv().await?;
+        let parsed = serde_json::from_value(message.clone());
+        Some(parsed.unwrap_or_else(|error| panic!("{error}: {message}")))
+    }
+
+    async fn close(&mut self) -> Result<(), ClientTransportError> {
+        self.from_server.close();
+        Ok(())
+    }
+}
+
+/// How a server in memory behaves.
+pub(crate) struct FakeServer {
+    /// What it lists; may change while it runs.
+    pub(crate) tools: Mutex<Vec<Value>>,
+    /// Which first questions it answers: `discover`, `initialize`.
+    pub(crate) answers: Mutex<Vec<&'static str>>,
+    /// How it answers those it does not: with an error, or not at all.
+    pub(crate) is_silent: bool,
+    /// The version it answers `initialize` with.
+    pub(crate) version: &'static str,
+    /// How long it takes until it reads anything.
+    pub(crate) slow_start: Duration,
+    /// Whether it can be started at all.
+    pub(crate) is_broken: Mutex<bool>,
+    /// Everything it was told.
+    pub(crate) heard: Mutex<Vec<Value>>,
+    pub(crate) starts: AtomicU32,
+    /// Up to which start it sees what may not be read.
+    pub(crate) outdated: Arc<AtomicU32>,
+    /// How many are running.
+    pub(crate) running: Arc<AtomicU32>,
+    /// Says something by itself, on the connection that is open now.
+    pub(crate) voice: Mutex<Option<mpsc::Sender<Value>>>,
+}
+
+impl Default for FakeServer {
+    fn default() -> Self {
+        Self {
+            tools: Mutex::new(vec![tool("echo"), tool("fail"), tool("hang")]),
+            answers: Mutex::new(vec!["server/discover", "initialize"]),
+            is_silent: false,
+            version: "2025-11-25",
+            slow_start: Duration::ZERO,
+            is_broken: Mutex::new(false),
+            heard: Mutex::default(),
+            starts: AtomicU32::new(0),
+            outdated: Arc::default(),
+            running: Arc::default(),
+            voice: Mutex::default(),
+        }
+    }
+}
+
+/// A tool that takes anything.
+pub(crate) fn tool(name: &str) -> Value {
+    json!({"name": name, "description": format!("does {name}"), "inputSchema": {"type": "object"}})
+}
+
+struct LiveConnectionGuard(Arc<AtomicU32>);
+
+impl Drop for LiveConnectionGuard {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl FakeServer {
+    /// Of the older kind only.
+    pub(crate) fn legacy() -> Self {
+        Self { answers: Mutex::new(vec!["initialize"]), ..Self::default() }
+    }
+
+    /// The methods it heard, in order.
+    pub(crate) fn methods(&self) -> Vec<String> {
+        let heard = self.heard.lock().unwrap();
+        heard
+            .iter()
+            .filter_map(|message| Some(message.get("method")?.as_str()?.to_owned()))
+            .collect()
+    }
+
+    /// Says something by itself.
+    pub(crate) async fn say(&self, message: Value) {
+        let voice = self.voice.lock().unwrap().clone().unwrap();
+        voice.send(message).await.unwrap();
+    }
+
+    /// Goes away without a word.
+    pub(crate) fn hang_up(&self) {
+        self.voice.lock().unwrap().take();
+    }
+
+    /// Answers on its own connection, also when another of it was started since.
+    async fn serve(
+        self: Arc<Self>,
+        mut inbox: mpsc::Receiver<Value>,
+        voice: mpsc::Sender<Value>,
+        _counted: LiveConnectionGuard,
+    ) {
+        tokio::time::sleep(self.slow_start).await;
+        loop {
+            // Hung up is hung up, at once.
+            let message = tokio::select! {
+                message = inbox.recv() => message,
+                () = self.hung_up() => return,
+            };
+            let Some(message) = message else { return };
+            self.heard.lock().unwrap().push(message.clone());
+            if self.voice.lock().unwrap().is_none() {
+                return;
+            }
+            let Some(id) = message.get("id").cloned() else { continue };
+            if let Some(answer) = self.answer(&message) {
+                if answer == json!("die") {
+                    self.hang_up();
+                    return;
+                }
+                let mut answer = answer;
+                answer["jsonrpc"] = json!("2.0");
+                if answer.get("id").is_none() && answer.get("method").is_none() {
+                    answer["id"] = id;
+                }
+                let _ = voice.send(answer).await;
+            }
+        }
+    }
+
+    async fn hung_up(&self) {
+        loop {
+            if self.voice.lock().unwrap().is_none() {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    fn answer(&self, message: &Value) -> Option<Value> {
+        let method = message.get("method").and_then(Value::as_str)?;
+        let refused = || {
+            let error = json!({"code": -32601, "message": format!("no {method} here")});
+            (!self.is_silent).then(|| json!({"error": error}))
+        };
+        match method {
+            "server/discover" | "initialize" if !self.answers.lock().unwrap().contains(&method) => {
+                refused()
+            }
+            "server/discover" => Some(json!({"result": {
+                "resultType": "complete", "supportedVersions": ["2026-07-28"],
+                "capabilities": {"tools": {}}, "ttlMs": 0, "cacheScope": "private",
+            }})),
+            "initialize" => Some(json!({"result": {
+                "protocolVersion": self.version, "capabilities": {"tools": {}},
+                "serverInfo": {"name": "fake", "version": "1"},
+            }})),
+            "tools/list" => Some(self.page(message)),
+            "tools/call" => self.call(message),
+            _ => refused(),
+        }
+    }
+
+    /// Tools named `page*` are on pages of their own.
+    fn page(&self, message: &Value) -> Value {
+        let tools = self.tools.lock().unwrap().clone();
+        let cursor = message.pointer("/params/cursor").and_then(Value::as_str);
+        match tools.first().and_then(|tool| tool["name"].as_str()) {
+            Some("endless") => {
+                let page: u32 = cursor.map_or(0, |cursor| cursor.parse().unwrap());
+                let name = format!("page{page}");
+                json!({"result": {"tools": [tool(&name)], "nextCursor": (page + 1).to_string()}})
+            }
+            Some("circle") => json!({"result": {"tools": [tool("round")], "nextCursor": ""}}),
+            _ => json!({"result": {"tools": tools}}),
+        }
+    }
+
+    fn call(&self, message: &Value) -> Option<Value> {
+        let params = &message["params"];
+        let text = |text: String| json!({"content": [{"type": "text", "text": text}]});
+        match params["name"].as_str().unwrap() {
+            "fail" => Some(
+                json!({"result": {"isError": true, "content": [{"type": "text", "text": "it broke"}]}}),
+            ),
+            "hang" => None,
+            "die" => Some(json!("die")),
+            "refuse" => Some(json!({"error": {"code": -32602, "message": "wrong arguments"}})),
+            "nonsense" => Some(json!({"result": {"contents": []}})),
+            "need" => match params.get("inputResponses") {
+                Some(answers) => {
+                    let state = &params["requestState"];
+                    Some(json!({"result": text(format!("{answers} {state}"))}))
+                }
+                None => Some(json!({"result": {
+                    "resultType": "input_required", "requestState": "s1",
+                    "inputRequests": {"who": {"method": "elicitation/create", "params": {
+                        "mode": "form", "message": "Who are you?",
+                        "requestedSchema": {"type": "object", "properties": {"name": {"type": "string"}}},
+                    }}},
+                }})),
+            },
+            _ => Some(json!({"result": text(params["arguments"].to_string())})),
+        }
+    }
+}
+
+/// Reaches one server in memory, whatever the definition says.
+pub(crate) struct FakeConnector(pub(crate) Arc<FakeServer>);
+
+struct FakeMonitor {
+    start: u32,
+    outdated: Arc<AtomicU32>,
+}
+
+impl ServerMonitor for FakeMonitor {
+    fn stderr_tail(&self) -> String {
+        "last words".to_owned()
+    }
+
+    fn is_outdated(&self) -> BoxFuture<'_, bool> {
+        Box::pin(std::future::ready(self.start <= self.outdated.load(Ordering::SeqCst)))
+    }
+}
+
+impl ServerConnector for FakeConnector {
+    fn connect<'a>(
+        &'a self,
+        _definition: &'a McpServerDefinition,
+    ) -> BoxFuture<'a, Result<ServerChannel, ServerUnavailableError>> {
+        Box::pin(async move {
+            let fake = Arc::clone(&self.0);
+            let start = fake.starts.fetch_add(1, Ordering::SeqCst) + 1;
+            let witness = FakeMonitor { start, outdated: Arc::clone(&fake.outdated) };
+            if *fake.is_broken.lock().unwrap() {
+                return Err(ServerUnavailableError::new("it cannot be started"));
+            }
+            let (to_server, inbox) = mpsc::channel(64);
+            let (voice, from_server) = mpsc::channel(64);
+            *fake.voice.lock().unwrap() = Some(voice.clone());
+            fake.running.fetch_add(1, Ordering::SeqCst);
+            let counted = LiveConnectionGuard(Arc::clone(&fake.running));
+            tokio::spawn(fake.serve(inbox, voice, counted));
+            let link = ClientTransport::new(MemoryTransport { to_server, from_server });
+            Ok(ServerChannel { link, witness: Arc::new(witness) })
+        })
+    }
+}
+
+/// A server under a name.
+pub(crate) fn definition(alias: &str) -> McpServerDefinition {
+    McpServerDefinition {
+        alias: ServerAlias::new(alias).unwrap(),
+        reach: ServerTransport::Command(ServerLaunch {
+            command: "fake".into(),
+            args: vec![],
+            variables: vec![],
+            folder: "/".into(),
+            network: vec![],
+            writable: vec![],
+        }),
+        startup_timeout: STARTUP_TIMEOUT,
+        call_timeout: CALL_TIMEOUT,
+        call_timeout_max: CALL_TIMEOUT_MAX,
+        tool_timeouts: Default::default(),
+        tools_allowed: None,
+        tools_denied: vec![],
+        written_at: "settings.json:1".into(),
+    }
+}
+
+/// A person who says yes, and remembers what they were asked and told.
+#[derive(Default)]
+pub(crate) struct RecordingUser {
+    pub(crate) questions: Mutex<Vec<ApprovalQuestion>>,
+    pub(crate) elicitations: Mutex<Vec<Elicitation>>,
+    pub(crate) progress: Mutex<Vec<String>>,
+}
+
+impl Approver for RecordingUser {
+    fn name(&self) -> &str {
+        "person"
+    }
+
+    fn ask<'a>(&'a self, question: &'a ApprovalQuestion) -> BoxFuture<'a, ApprovalAnswer> {
+        self.questions.lock().unwrap().push(question.clone());
+        Box::pin(std::future::ready(ApprovalAnswer::AllowOnce))
+    }
+}
+
+impl Elicitor for RecordingUser {
+    fn elicit<'a>(&'a self, elicitation: &'a Elicitation) -> BoxFuture<'a, ElicitationAnswer> {
+        self.elicitations.lock().unwrap().push(elicitation.clone());
+        let values: Map<String, Value> = Map::from_iter([("name".to_owned(), json!("Ada"))]);
+        Box::pin(std::future::ready(ElicitationAnswer::Accept(values)))
+    }
+}
+
+impl CallEventObserver for RecordingUser {
+    fn event(&self, event: &CallEvent) {
+        if let CallEvent::Progress { message, .. } = event {
+            self.progress.lock().unwrap().push(message.clone());
+        }
+    }
+}
+
+/// A host that uses one server in memory.
+pub(crate) struct McpTestHost {
+    pub(crate) temp: Arc<tempfile::TempDir>,
+    pub(crate) fake: Arc<FakeServer>,
+    pub(crate) person: Arc<RecordingUser>,
+    pub(crate) host: ToolHost,
+    pub(crate) servers: Arc<McpServerSet>,
+    session: ToolHostSession,
+}
+
+impl McpTestHost {
+    pub(crate) fn new(fake: FakeServer) -> Self {
+        Self::build(Arc::new(fake), vec![definition("fake")], |_| {})
+    }
+
+    pub(crate) fn build(
+        fake: Arc<FakeServer>,
+        definitions: Vec<McpServerDefinition>,
+        change: impl FnOnce(&mut McpServerSetConfig),
+    ) -> Self {
+        Self::again(Arc::new(tempfile::tempdir().unwrap()), fake, definitions, change)
+    }
+
+    /// Another zero with the same state on disk.
+    pub(crate) fn again(
+        temp: Arc<tempfile::TempDir>,
+        fake: Arc<FakeServer>,
+        definitions: Vec<McpServerDefinition>,
+        change: impl FnOnce(&mut McpServerSetConfig),
+    ) -> Self {
+        let connector = Arc::new(FakeConnector(Arc::clone(&fake)));
+        let start = |config| McpServerSet::with_connector(config, connector);
+        Self::assemble(temp, fake, definitions, change, start)
+    }
+
+    /// What settings give a script as `OWN_VALUE`.
+    pub(crate) const OWN_VALUE: &str = "q9-nobody-shall-see-this";
+
+    /// A host whose server is a script that runs.
+    pub(crate) fn of_script(script: &str) -> Self {
+        let temp = Arc::new(tempfile::tempdir().unwrap());
+        let mut own = definition("fake");
+        if let ServerTransport::Command(launch) = &mut own.reach {
+            launch.command = "bash".to_owned();
+            launch.args = vec!["-c".to_owned(), script.to_owned()];
+            launch.variables = vec![("OWN_VALUE".to_owned(), Self::OWN_VALUE.to_owned())];
+            launch.folder = temp.path().join("work");
+        }
+        Self::assemble(temp, Arc::default(), vec![own], |_| {}, McpServerSet::new)
+    }
+
+    fn assemble(
+        temp: Arc<tempfile::TempDir>,
+        fake: Arc<FakeServer>,
+        definitions: Vec<McpServerDefinition>,
+        change: impl FnOnce(&mut McpServerSetConfig),
+        start: impl FnOnce(McpServerSetConfig) -> Arc<McpServerSet>,
+    ) -> Self {
+        let state = StateDir::new(temp.path().join("state"));
+        let work = temp.path().join("work");
+        StateDir::new(&work).create().unwrap();
+        let workspace = Workspace::open(&[work], None).unwrap();
+        let person = Arc::new(RecordingUser::default());
+        let host = ToolHost::new(ToolHostConfig {
+            approver: Some(Arc::clone(&person) as Arc<dyn Approver>),
+            observer: Some(Arc::clone(&person) as Arc<dyn CallEventObserver>),
+            ..ToolHostConfig::new(workspace, state.clone())
+        });
+        let mut config = McpServerSetConfig {
+            services: host.services(),
+            web: RemoteServerAccess {
+                guard: NetworkGuard::new(Arc::clone(host.policy()), host.internet().clone()),
+                credentials: Arc::new(EmptyLoginStore),
+            },
+            registry: Arc::clone(host.registry()),
+            state,
+            definitions,
+            schema_tokens_max: 20_000,
+            elicitor: Some(Arc::clone(&person) as Arc<dyn Elicitor>),
+            pool: Arc::default(),
+            confined_by: String::new(),
+        };
+        change(&mut config);
+        let servers = start(config);
+        let session = host.open_session(SessionId::new("test").unwrap()).unwrap();
+        Self { temp, fake, person, host, servers, session }
+    }
+
+    pub(crate) fn registry(&self) -> &Arc<ToolRegistry> {
+        self.host.registry()
+    }
+
+    /// The names of the tools in the registry.
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.registry().list().iter().map(|tool| tool.tool.spec().name.to_string()).collect()
+    }
+
+    /// What a call gives, as text.
+    pub(crate) async fn call(&self, tool: &str, input: Value) -> Result<String, ToolError> {
+        self.call_until(tool, input, &CancellationToken::new()).await
+    }
+
+    pub(crate) async fn call_until(
+        &self,
+        tool: &str,
+        input: Value,
+        cancel: &CancellationToken,
+    ) -> Result<String, ToolError> {
+        let call = ToolCall {
+            id: new_call_id(),
+            session: None,
+            tool: tool.to_owned(),
+            input,
+            timeout: None,
+        };
+        let dialect = Dialect::new(DialectName::Canonical);
+        let report = self.host.call(&self.session, &dialect, call, cancel).await;
+        report.outcome.map(|outcome| {
+            let texts = outcome.result.content.iter().map(|content| match content {
+                ToolResultPart::Text(text) => text.clone(),
+                other => format!("{other:?}"),
+            });
+            texts.collect::<Vec<_>>().join("\n")
+        })
+    }
+}
+
+/// Lets everything that can happen happen.
+pub(crate) async fn settle() {
+    for _ in 0..50 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}

@@ -1,0 +1,347 @@
+//! One call on a connection, from the request to its one outcome.
+//!
+//! A request that may have reached the server is never sent again: it may have run. What nobody
+//! waits for any more is cancelled at the server, by message or by closing the stream, and what the
+//! server says about it later is dropped; the server itself stays. Questions that a server has
+//! before it can go on are put to the person, and the request is sent again with the answers, as
+//! the protocol has it.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use rmcp::ServiceError;
+use rmcp::model::{
+    CallToolRequest, CallToolRequestParams, CallToolResult, CancelledNotification,
+    CancelledNotificationParam, ClientRequest, ErrorData, InputRequest, InputRequiredResult,
+    InputResponses, ServerResult,
+};
+use rmcp::service::{PeerRequestOptions, RequestHandle, RoleClient};
+use serde_json::{Map, Value, json};
+use tokio::time::Instant;
+use zero_core::{ErrorReason, ErrorType, ToolError};
+use zero_runtime::CallContext;
+
+use super::client_handler::{CallerContext, McpProgress};
+use super::connection::McpConnection;
+use super::sanitize;
+use super::secrets::ServerSecrets;
+use crate::wire;
+
+/// How often a server may ask before it answers.
+const ROUNDS_MAX: usize = 10;
+/// Most questions of one round.
+const QUESTIONS_MAX: usize = 16;
+/// Most that a server has carried back to it between two rounds, in bytes.
+const STATE_BYTES_MAX: usize = 1 << 20;
+/// Least time between two words of progress that are passed on.
+const PROGRESS_PAUSE: Duration = Duration::from_millis(100);
+/// Longest message of an error, in characters.
+const ERROR_CHARS_MAX: usize = 4_000;
+/// First pause before a request that the server only put off is sent again; it doubles.
+const PUT_OFF_PAUSE: Duration = Duration::from_millis(100);
+
+/// What is asked of a server.
+pub(crate) struct McpCallRequest<'a> {
+    pub(crate) caller: &'a CallerContext,
+    /// The server's own name for the tool.
+    pub(crate) tool: &'a str,
+    pub(crate) arguments: &'a Map<String, Value>,
+    /// How long it may be silent.
+    pub(crate) silence_max: Duration,
+    /// How long it may take in all, and since when.
+    pub(crate) total_max: Duration,
+    pub(crate) since: Instant,
+    /// Where these limits are written down.
+    pub(crate) written_at: &'a str,
+    /// What nothing that is told of the server may hold.
+    pub(crate) secrets: &'a ServerSecrets,
+}
+
+/// Why a call gave nothing.
+pub(crate) enum McpCallError {
+    /// It never left: the connection was gone before. It can be sent on another.
+    NeverSent,
+    /// It may have run.
+    Failed(ToolError),
+}
+
+impl McpConnection {
+    /// Calls a tool and waits for the outcome.
+    pub(crate) async fn call(
+        &self,
+        order: &McpCallRequest<'_>,
+        cx: &CallContext,
+    ) -> Result<CallToolResult, McpCallError> {
+        let _running = self.handler.running(order.caller.clone());
+        self.used();
+        let mut params = CallToolRequestParams::new(order.tool.to_owned())
+            .with_arguments(order.arguments.clone());
+        let mut put_off = 0;
+        for round in 0..ROUNDS_MAX {
+            let answer =
+                self.exchange(params.clone(), order, cx).await.map_err(|why| match why {
+                    // The rounds before were answered, so this one may have been part of something.
+                    McpCallError::NeverSent if round > 0 => McpCallError::Failed(lost(order)),
+                    why => why,
+                })?;
+            self.used();
+            match answer {
+                ServerResult::CallToolResult(result) => return Ok(result),
+                ServerResult::InputRequiredResult(asked) => {
+                    let (answers, state) = self.answers(asked, order, cx, &mut put_off).await?;
+                    params.input_responses = answers;
+                    params.request_state = state;
+                }
+                ServerResult::CreateTaskResult(_) => {
+                    return Err(failed(
+                        order,
+                        "made a task of the call, and zero did not offer to wait for tasks",
+                    ));
+                }
+                _ => {
+                    return Err(failed(
+                        order,
+                        "answered the call with something that is no result of a tool",
+                    ));
+                }
+            }
+        }
+        Err(failed(order, &format!("asked for more {ROUNDS_MAX} times and never answered")))
+    }
+
+    /// Sends one request and waits for its answer.
+    async fn exchange(
+        &self,
+        params: CallToolRequestParams,
+        order: &McpCallRequest<'_>,
+        cx: &CallContext,
+    ) -> Result<ServerResult, McpCallError> {
+        if !self.is_open() {
+            return Err(McpCallError::NeverSent);
+        }
+        let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
+        let (mut open, mut progress) = {
+            let _held = self.handler.handing_over.read().await;
+            let options = PeerRequestOptions::no_options();
+            let handed_over = self.peer.send_cancellable_request(request, options).await;
+            // That fails only where nobody is left to take it.
+            let handle = handed_over.map_err(|_| McpCallError::NeverSent)?;
+            let progress = self.handler.listen(handle.progress_token.clone());
+            (
+                RequestCancelGuard {
+                    connection: self,
+                    handle: Some(handle),
+                    reason: "not wanted any more",
+                },
+                progress,
+            )
+        };
+        let mut silent_at = Instant::now() + order.silence_max;
+        let mut told_at: Option<Instant> = None;
+        loop {
+            let Some(handle) = open.handle.as_mut() else {
+                return Err(McpCallError::Failed(lost(order)));
+            };
+            tokio::select! {
+                biased;
+                answer = &mut handle.rx => {
+                    open.settled();
+                    self.silences.store(0, Ordering::Relaxed);
+                    let answer = answer.unwrap_or(Err(ServiceError::TransportClosed));
+                    return match answer {
+                        Ok(answer) => Ok(answer),
+                        Err(error) => Err(McpCallError::Failed(self.explained(error, order).await)),
+                    };
+                }
+                () = cx.cancelled() => {
+                    return Err(called_off(order));
+                }
+                Some(word) = progress.recv() => {
+                    silent_at = Instant::now() + order.silence_max;
+                    tell(&word, &mut told_at, cx);
+                }
+                () = tokio::time::sleep_until(silent_at) => {
+                    // A person may take as long as a person takes.
+                    if self.handler.is_asking() {
+                        silent_at = Instant::now() + order.silence_max;
+                        continue;
+                    }
+                    open.reason = "no answer in time";
+                    self.silences.fetch_add(1, Ordering::Relaxed);
+                    let limit = order.silence_max;
+                    return Err(McpCallError::Failed(timed_out(order, limit, "without an answer or a word of progress")));
+                }
+            }
+        }
+    }
+
+    /// The answers to what a server wants to know before it can go on.
+    async fn answers(
+        &self,
+        asked: InputRequiredResult,
+        order: &McpCallRequest<'_>,
+        cx: &CallContext,
+        put_off: &mut u32,
+    ) -> Result<(Option<InputResponses>, Option<String>), McpCallError> {
+        let state_bytes = asked.request_state.as_ref().map_or(0, String::len);
+        if state_bytes > STATE_BYTES_MAX {
+            let what = format!(
+                "wants {state_bytes} bytes of its state to be sent back; {STATE_BYTES_MAX} are"
+            );
+            return Err(failed(order, &what));
+        }
+        let questions = asked.input_requests.unwrap_or_default();
+        if questions.len() > QUESTIONS_MAX {
+            let what = format!("asked {} questions at once", questions.len());
+            return Err(failed(order, &what));
+        }
+        if questions.is_empty() {
+            let pause = PUT_OFF_PAUSE * 2_u32.pow((*put_off).min(5));
+            *put_off += 1;
+            tokio::select! {
+                () = cx.cancelled() => return Err(called_off(order)),
+                () = tokio::time::sleep(pause) => return Ok((None, asked.request_state)),
+            }
+        }
+        let mut answers = InputResponses::new();
+        for (key, question) in questions {
+            let answer = match question {
+                InputRequest::Elicitation(request) => {
+                    let said = tokio::select! {
+                        () = cx.cancelled() => return Err(called_off(order)),
+                        said = self.handler.elicit(order.caller, request.params) => said,
+                    };
+                    serde_json::to_value(said).unwrap_or_default()
+                }
+                InputRequest::ListRoots(_) => json!({"roots": []}),
+                InputRequest::CreateMessage(_) => {
+                    return Err(failed(
+                        order,
+                        "wants to use a model, which zero does not lend to servers",
+                    ));
+                }
+                _ => return Err(failed(order, "asked something that zero does not know")),
+            };
+            answers.insert(key, answer);
+        }
+        Ok((Some(answers), asked.request_state))
+    }
+
+    /// What became of a request that went wrong on the way.
+    async fn explained(&self, error: ServiceError, order: &McpCallRequest<'_>) -> ToolError {
+        match error {
+            ServiceError::McpError(error) => refused(&error, order),
+            ServiceError::Cancelled { .. } => ToolError::cancelled(),
+            ServiceError::TransportClosed => {
+                let mut why = self.why_ended().await;
+                why.message =
+                    format!("{}; it had not answered, and the call may have run", why.message);
+                order.secrets.taken_out_of(why).for_call(order.caller.alias.as_str())
+            }
+            ServiceError::TransportSend(error) => {
+                let mut why = self.why_ended().await;
+                why.message = format!(
+                    "the call could not be written ({}); it may have run",
+                    sanitize::line(&error.to_string())
+                );
+                order.secrets.taken_out_of(why).for_call(order.caller.alias.as_str())
+            }
+            other => {
+                let said = sanitize::line(&other.to_string());
+                unavailable(order, &format!("gave no answer that can be read: {said}"))
+            }
+        }
+    }
+}
+
+/// A request that is on its way. Dropped before it is settled, it is cancelled at the server.
+struct RequestCancelGuard<'a> {
+    connection: &'a McpConnection,
+    handle: Option<RequestHandle<RoleClient>>,
+    reason: &'static str,
+}
+
+impl RequestCancelGuard<'_> {
+    fn settled(&mut self) {
+        if let Some(handle) = self.handle.take() {
+            self.connection.handler.stop_listening(&handle.progress_token);
+        }
+    }
+}
+
+impl Drop for RequestCancelGuard<'_> {
+    fn drop(&mut self) {
+        let Some(handle) = self.handle.take() else { return };
+        self.connection.handler.stop_listening(&handle.progress_token);
+        let params =
+            CancelledNotificationParam::new(Some(handle.id.clone()), Some(self.reason.to_owned()));
+        let notification = CancelledNotification::new(params);
+        let peer = self.connection.peer.clone();
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move { peer.send_notification(notification.into()).await });
+        }
+    }
+}
+
+/// Passes a word of progress on, unless one was just passed on.
+fn tell(word: &McpProgress, told_at: &mut Option<Instant>, cx: &CallContext) {
+    if told_at.is_none_or(|told| told.elapsed() >= PROGRESS_PAUSE) {
+        *told_at = Some(Instant::now());
+        cx.progress(word.words());
+    }
+}
+
+/// A call that nobody waits for any more: it took too long, or it is not wanted.
+fn called_off(order: &McpCallRequest<'_>) -> McpCallError {
+    McpCallError::Failed(match order.since.elapsed() >= order.total_max {
+        true => timed_out(order, order.total_max, "without finishing"),
+        false => ToolError::cancelled(),
+    })
+}
+
+fn timed_out(order: &McpCallRequest<'_>, limit: Duration, how: &str) -> ToolError {
+    let message = format!(
+        "stopped after {} s {how}; the server was told to stop, and it may have done part of it; ask for less at once, or raise the timeout of MCP server `{}` ({})",
+        limit.as_secs_f64(),
+        order.caller.alias,
+        order.written_at
+    );
+    let limit_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
+    ToolError::new(ErrorType::Timeout, ErrorReason::Deadline, message).with("limit_ms", limit_ms)
+}
+
+/// The server refused the request itself, in its own words.
+fn refused(error: &ErrorData, order: &McpCallRequest<'_>) -> ToolError {
+    let alias = &order.caller.alias;
+    if let Some(why) = wire::refusal_in(error) {
+        let why = sanitize::shortened(&order.secrets.without(why), ERROR_CHARS_MAX);
+        let message = format!(
+            "MCP server `{alias}` answered with something that cannot be used: {why}; the call may have run"
+        );
+        return ToolError::failed(ErrorReason::RemoteFailure, message)
+            .with("server", alias.as_str());
+    }
+    let said = sanitize::shortened(&order.secrets.without(&error.message), ERROR_CHARS_MAX);
+    let message = format!("MCP server `{alias}` refused the call: {said} ({})", error.code.0);
+    let refusal = ToolError::failed(ErrorReason::RemoteFailure, message).with("code", error.code.0);
+    match &error.data {
+        Some(data) if data.to_string().len() <= ERROR_CHARS_MAX => {
+            refusal.with("data", data.clone())
+        }
+        _ => refusal,
+    }
+}
+
+fn lost(order: &McpCallRequest<'_>) -> ToolError {
+    unavailable(order, "ended in the middle of the call; it may have run")
+}
+
+fn failed(order: &McpCallRequest<'_>, what: &str) -> McpCallError {
+    McpCallError::Failed(unavailable(order, what))
+}
+
+fn unavailable(order: &McpCallRequest<'_>, what: &str) -> ToolError {
+    let alias = order.caller.alias.as_str();
+    ToolError::failed(ErrorReason::ServerUnavailable, format!("MCP server `{alias}` {what}"))
+        .with("server", alias)
+}

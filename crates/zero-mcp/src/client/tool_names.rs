@@ -1,0 +1,98 @@
+//! The names that tools of servers have here: `alias__tool`, as [`ToolName::namespaced`] makes them.
+//!
+//! They depend on the tool alone, whatever else its server lists and in whatever order: what a
+//! person allowed by name stays allowed to that tool. Names that a server made to clash are found
+//! here, before anything could be called by the wrong one.
+
+use std::collections::BTreeMap;
+
+use zero_core::ToolName;
+
+use super::sanitize;
+use crate::server_definition::ServerAlias;
+
+/// Longest name of a server's own, in bytes, that is looked at.
+const OWN_NAME_BYTES_MAX: usize = 256;
+
+/// The names here of the tools that a server calls `own`, in their order; otherwise, why one can
+/// have none. Of two that would have the same, the one whose own name it is has it, and where there
+/// is none the first by its own name.
+pub(crate) fn names<'a>(
+    alias: &ServerAlias,
+    own: impl IntoIterator<Item = &'a str>,
+) -> Vec<Result<ToolName, String>> {
+    let named: Vec<_> = own.into_iter().map(|own| (own, name(alias, own))).collect();
+    let is_own = |name: &ToolName, own: &str| {
+        name.as_str().strip_prefix(alias.as_str()).and_then(|rest| rest.strip_prefix("__"))
+            == Some(own)
+    };
+    let mut holders: BTreeMap<ToolName, &str> = BTreeMap::new();
+    for (own, name) in &named {
+        let Ok(name) = name else { continue };
+        let holder = holders.entry(name.clone()).or_insert(own);
+        if is_own(name, own) || (!is_own(name, holder) && own < holder) {
+            *holder = own;
+        }
+    }
+    let settled = named.into_iter().map(|(own, name)| {
+        let name = name?;
+        match holders.get(&name) {
+            Some(holder) if *holder != own => Err(format!(
+                "its name here would be `{name}`, as that of {}",
+                sanitize::quoted(holder)
+            )),
+            _ => Ok(name),
+        }
+    });
+    settled.collect()
+}
+
+fn name(alias: &ServerAlias, own: &str) -> Result<ToolName, String> {
+    if own.is_empty() || own.len() > OWN_NAME_BYTES_MAX {
+        return Err(format!("its name has {} bytes, not 1 to {OWN_NAME_BYTES_MAX}", own.len()));
+    }
+    ToolName::namespaced(alias.as_str(), own).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(own: &[&str], expected: &[&str]) {
+        let alias = ServerAlias::new("git-hub").unwrap();
+        let said: Vec<String> = names(&alias, own.iter().copied())
+            .into_iter()
+            .map(|name| name.map_or_else(|why| why, |name| name.to_string()))
+            .collect();
+        assert_eq!(said, expected, "{own:?}");
+    }
+
+    #[test]
+    fn a_name_depends_on_the_tool_alone() {
+        check(&["create_issue", "1st"], &["git-hub__create_issue", "git-hub__1st"]);
+        check(&["a.b", "a_b"], &["git-hub__a_b_e27bcb35", "git-hub__a_b"]);
+        check(&["a_b", "a.b"], &["git-hub__a_b", "git-hub__a_b_e27bcb35"]);
+        let (long, longest) = ("a".repeat(257), "a".repeat(256));
+        check(
+            &["", &long],
+            &["its name has 0 bytes, not 1 to 256", "its name has 257 bytes, not 1 to 256"],
+        );
+        let alias = ServerAlias::new("a".repeat(ServerAlias::LEN_MAX)).unwrap();
+        let name = name(&alias, &longest).unwrap();
+        assert_eq!(name.as_str().len(), ToolName::LEN_MAX);
+    }
+
+    #[test]
+    fn of_names_that_clash_one_is_used_and_the_other_is_not() {
+        // A name that is what another becomes keeps it, in whatever order they come.
+        let taken = "its name here would be `git-hub__a_b_e27bcb35`, as that of `a_b_e27bcb35`";
+        check(&["a.b", "a_b_e27bcb35"], &[taken, "git-hub__a_b_e27bcb35"]);
+        check(&["a_b_e27bcb35", "a.b"], &["git-hub__a_b_e27bcb35", taken]);
+        // Two that were looked for: different characters, the same mark.
+        let (one, other) = ("\u{12c6b}", "\u{2feed}");
+        let taken = format!("its name here would be `git-hub____dbd45d73`, as that of `{one}`");
+        check(&[one, other], &["git-hub____dbd45d73", &taken]);
+        check(&[other, one], &[&taken, "git-hub____dbd45d73"]);
+    }
+}

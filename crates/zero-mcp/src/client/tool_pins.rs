@@ -1,0 +1,312 @@
+//! What a person agreed to when they let a tool of a server run: its definition, by hash.
+//!
+//! A server can rewrite what it says about a tool at any time, and a tool that was harmless in its
+//! own words yesterday may ask for more today. So the definition is pinned by the first call that
+//! was allowed to run, and a tool whose definition is another now is asked about again, whatever
+//! rules allow it. The pins are of one server under one name: another program or address starts
+//! afresh, but neither another folder nor a new token does, or a server that is rewritten would only
+//! have to wait for one of them.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use zero_sandbox::journal::sha256;
+use zero_sandbox::{ConfigFile, ConfigFileError, StateDir, config_file};
+
+use super::identity::ServerIdentity;
+use super::tool_listing::{McpToolDefinition, TOOLS_MAX};
+use crate::server_definition::{ServerAlias, ServerTransport};
+
+/// Largest file, in bytes.
+const FILE_BYTES_MAX: u64 = 1024 * 1024;
+/// Most pins of one server: what it lists now, and what it listed before. Beyond that every new
+/// tool is asked about.
+const PINS_MAX: usize = 4 * TOOLS_MAX;
+/// Largest definition that is kept beside its hash, in bytes of JSON.
+const DEFINITION_BYTES_MAX: usize = 64 * 1024;
+/// Most bytes of all that are kept of one server.
+const DEFINITIONS_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// What is locked while a file changes.
+const LOCK: &str = "pins.lock";
+
+/// The pins of one server.
+#[derive(Clone, Debug)]
+pub(crate) struct ToolPins {
+    state: StateDir,
+    /// The hashes, which decide.
+    file: ConfigFile,
+    /// The definitions, which only show what changed. What lies there counts where it has the hash
+    /// that was pinned, so that a file which is damaged, or gone, costs no more than a worse view.
+    seen: ConfigFile,
+}
+
+/// How a definition stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PinState {
+    /// Nobody let it run yet.
+    New,
+    /// It is what was let run.
+    Same,
+    /// It is not, or that cannot be told.
+    Changed,
+}
+
+/// What was pinned at some moment, as far as it could be read.
+pub(crate) struct PinSnapshot(Option<PinFile>);
+
+impl PinSnapshot {
+    /// How the definition of a tool stands. Where the pins could not be read it counts as changed.
+    pub(crate) fn standing(&self, tool: &str, hash: &str) -> PinState {
+        let Some(pinned) = &self.0 else { return PinState::Changed };
+        match pinned.tools.get(&key(tool)) {
+            None if pinned.tools.len() < PINS_MAX => PinState::New,
+            Some(pin) if pin == hash => PinState::Same,
+            _ => PinState::Changed,
+        }
+    }
+}
+
+/// Pins as they are written down.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PinFile {
+    /// The hash of a definition, by the hash of the server's own name for the tool.
+    tools: BTreeMap<String, String>,
+}
+
+/// Why pins could not be read or written.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum PinError {
+    #[error("`{path}` is damaged: {error}; remove it and allow the tools of this server again")]
+    Damaged { path: String, error: String },
+    #[error("`{path}` could not be used: {error}")]
+    File { path: String, error: ConfigFileError },
+}
+
+impl ToolPins {
+    /// Those of a server under this name. Where it runs and with which secrets does not matter.
+    pub(crate) fn new(state: &StateDir, alias: &ServerAlias, reach: &ServerTransport) -> Self {
+        let state = state.child("pins");
+        let key =
+            json!([alias.as_str(), ServerIdentity::of_what_it_is(reach).as_str()]).to_string();
+        let mut name = sha256(key.as_bytes());
+        name.truncate(32);
+        let file = ConfigFile::Own(state.path().join(format!("{name}.json")));
+        let seen = ConfigFile::Own(state.path().join(format!("{name}.seen.json")));
+        Self { state, file, seen }
+    }
+
+    /// How the definition of a tool stands.
+    pub(crate) fn standing(&self, tool: &str, hash: &str) -> PinState {
+        self.known().standing(tool, hash)
+    }
+
+    /// All that is pinned now.
+    pub(crate) fn known(&self) -> PinSnapshot {
+        let known = self.load().inspect_err(|error| {
+            tracing::warn!(%error, "what was approved of a server is not known");
+        });
+        PinSnapshot(known.ok())
+    }
+
+    /// What is wrong with the pins, for a person.
+    pub(crate) fn fault(&self) -> Option<String> {
+        self.load().err().map(|error| error.to_string())
+    }
+
+    /// Pins these definitions. A damaged file is never replaced: with it would go what it knew of
+    /// other tools.
+    pub(crate) fn pin<'a>(
+        &self,
+        tools: impl IntoIterator<Item = &'a McpToolDefinition>,
+    ) -> Result<(), PinError> {
+        let _lock = config_file::lock(&self.state, LOCK).map_err(|error| self.failed(error))?;
+        let mut pinned = self.load()?;
+        let mut seen = self.seen();
+        for tool in tools {
+            let key = key(&tool.name);
+            if pinned.tools.len() < PINS_MAX || pinned.tools.contains_key(&key) {
+                pinned.tools.insert(key.clone(), tool.hash());
+                seen.insert(key, tool.clone());
+            }
+        }
+        let bytes = serde_json::to_vec(&pinned).unwrap_or_default();
+        self.file.write(&bytes).map_err(|error| self.failed(error))?;
+        if let Err(error) = self.seen.write(&bounded(seen)) {
+            tracing::warn!(%error, "what was approved of a server could not be kept to be shown");
+        }
+        Ok(())
+    }
+
+    /// The definition of a tool that was pinned, where it was kept.
+    pub(crate) fn approved(&self, tool: &str) -> Option<McpToolDefinition> {
+        let hash = self.load().ok()?.tools.remove(&key(tool))?;
+        self.seen().remove(&key(tool)).filter(|kept| kept.name == tool && kept.hash() == hash)
+    }
+
+    /// The definitions that are kept, as far as they can be read.
+    fn seen(&self) -> BTreeMap<String, McpToolDefinition> {
+        let bytes = self.seen.read(2 * DEFINITIONS_BYTES_MAX as u64).ok().flatten();
+        bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default()
+    }
+
+    fn load(&self) -> Result<PinFile, PinError> {
+        match self.file.read(FILE_BYTES_MAX) {
+            Ok(None) => Ok(PinFile::default()),
+            Ok(Some(bytes)) => serde_json::from_slice(&bytes).map_err(|error| PinError::Damaged {
+                path: self.shown(),
+                error: error.to_string(),
+            }),
+            Err(error) => Err(self.failed(error)),
+        }
+    }
+
+    fn failed(&self, error: ConfigFileError) -> PinError {
+        PinError::File { path: self.shown(), error }
+    }
+
+    fn shown(&self) -> String {
+        self.file.path().display().to_string()
+    }
+}
+
+/// A server's own name for a tool may be anything; its hash is short and plain.
+fn key(tool: &str) -> String {
+    let mut hash = sha256(tool.as_bytes());
+    hash.truncate(32);
+    hash
+}
+
+/// As many definitions as may be kept, as JSON.
+fn bounded(definitions: BTreeMap<String, McpToolDefinition>) -> Vec<u8> {
+    let mut left = DEFINITIONS_BYTES_MAX;
+    let mut kept = BTreeMap::new();
+    for (key, definition) in definitions {
+        let value = serde_json::to_value(definition).unwrap_or_default();
+        let size = value.to_string().len();
+        if size <= DEFINITION_BYTES_MAX.min(left) {
+            left -= size;
+            kept.insert(key, value);
+        }
+    }
+    serde_json::to_vec(&kept).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server_definition::{HttpEndpoint, LoginSettings, ServerLaunch};
+
+    fn tool(name: &str, description: &str) -> McpToolDefinition {
+        let value = json!({"name": name, "description": description, "input_schema": {}});
+        serde_json::from_value(value).unwrap()
+    }
+
+    fn pins(state: &StateDir, alias: &str, url: &str) -> ToolPins {
+        let endpoint = HttpEndpoint {
+            url: url::Url::parse(url).unwrap(),
+            headers: vec![],
+            login: LoginSettings::default(),
+        };
+        ToolPins::new(state, &ServerAlias::new(alias).unwrap(), &ServerTransport::Http(endpoint))
+    }
+
+    #[test]
+    fn a_definition_is_pinned_to_its_server_and_its_name() {
+        let temp = tempfile::tempdir().unwrap();
+        let state = StateDir::new(temp.path());
+        let ours = pins(&state, "a", "https://a.b/");
+        let (one, two) = (tool("t", "1"), tool("t", "2"));
+        assert_eq!(ours.standing("t", &one.hash()), PinState::New);
+        ours.pin([&one]).unwrap();
+        for (pins, tool, hash, expected) in [
+            (pins(&state, "a", "https://a.b/"), "t", one.hash(), PinState::Same),
+            (pins(&state, "a", "https://a.b/"), "t", two.hash(), PinState::Changed),
+            (pins(&state, "a", "https://a.b/"), "u", one.hash(), PinState::New),
+            (pins(&state, "b", "https://a.b/"), "t", two.hash(), PinState::New),
+            (pins(&state, "a", "https://a.b/x"), "t", two.hash(), PinState::New),
+        ] {
+            assert_eq!(pins.standing(tool, &hash), expected, "{tool} {hash}");
+        }
+        ours.pin([&two]).unwrap();
+        assert_eq!(ours.standing("t", &two.hash()), PinState::Same);
+        assert_eq!(ours.standing("t", &one.hash()), PinState::Changed);
+    }
+
+    #[test]
+    fn neither_another_folder_nor_another_token_makes_a_server_a_new_one() {
+        #[track_caller]
+        fn check(first: ServerTransport, second: ServerTransport, expected: PinState) {
+            let temp = tempfile::tempdir().unwrap();
+            let state = StateDir::new(temp.path());
+            let alias = ServerAlias::new("a").unwrap();
+            ToolPins::new(&state, &alias, &first).pin([&tool("t", "1")]).unwrap();
+            let later = ToolPins::new(&state, &alias, &second);
+            assert_eq!(later.standing("t", &tool("t", "2").hash()), expected, "{second:?}");
+        }
+        let launch = |argument: &str, token: &str, folder: &str| {
+            ServerTransport::Command(ServerLaunch {
+                command: "npx".to_owned(),
+                args: vec![argument.to_owned()],
+                variables: vec![("TOKEN".to_owned(), token.to_owned())],
+                folder: folder.into(),
+                network: vec![],
+                writable: vec![],
+            })
+        };
+        let endpoint = |url: &str, token: &str| {
+            ServerTransport::Http(HttpEndpoint {
+                url: url::Url::parse(url).unwrap(),
+                headers: vec![("X-Token".to_owned(), token.to_owned())],
+                login: LoginSettings::default(),
+            })
+        };
+        let first = launch("x", "1", "/w");
+        check(first.clone(), launch("x", "1", "/w"), PinState::Changed);
+        check(first.clone(), launch("x", "1", "/elsewhere"), PinState::Changed);
+        check(first.clone(), launch("x", "2", "/w"), PinState::Changed);
+        check(first.clone(), launch("y", "1", "/w"), PinState::New);
+        let first = endpoint("https://a.b/", "1");
+        check(first.clone(), endpoint("https://a.b/", "2"), PinState::Changed);
+        check(first, endpoint("https://a.c/", "1"), PinState::New);
+    }
+
+    #[test]
+    fn what_was_approved_is_kept_to_be_shown_and_counts_for_nothing_else() {
+        let temp = tempfile::tempdir().unwrap();
+        let pins = pins(&StateDir::new(temp.path()), "a", "https://a.b/");
+        assert_eq!(pins.approved("t"), None);
+        let huge = tool("huge", &"x".repeat(DEFINITION_BYTES_MAX));
+        pins.pin([&tool("t", "1"), &tool("u", "1"), &huge]).unwrap();
+        assert_eq!(pins.approved("t"), Some(tool("t", "1")));
+        assert_eq!((pins.approved("v"), pins.approved("huge")), (None, None));
+        assert_eq!(pins.standing("huge", &huge.hash()), PinState::Same);
+        // Another definition in the place of the one that was pinned is none.
+        let forged = BTreeMap::from([(key("t"), tool("t", "2")), (key("u"), tool("u", "1"))]);
+        pins.seen.write(&bounded(forged)).unwrap();
+        assert_eq!((pins.approved("t"), pins.approved("u")), (None, Some(tool("u", "1"))));
+        pins.seen.write(b"{").unwrap();
+        assert_eq!(pins.approved("u"), None);
+        assert_eq!(pins.standing("u", &tool("u", "1").hash()), PinState::Same);
+        // However many there are, the file stays one that can be read.
+        let many: Vec<_> = (0..100).map(|n| tool(&n.to_string(), &"x".repeat(60_000))).collect();
+        pins.pin(&many).unwrap();
+        assert!(pins.seen.read(2 * DEFINITIONS_BYTES_MAX as u64).is_ok());
+        let kept = many.iter().filter(|tool| pins.approved(&tool.name).is_some()).count();
+        assert!((50..100).contains(&kept), "{kept}");
+    }
+
+    #[test]
+    fn damaged_pins_ask_about_everything_and_stay() {
+        for text in ["", "{", "[]", r#"{"tools": {}, "all": true}"#] {
+            let temp = tempfile::tempdir().unwrap();
+            let pins = pins(&StateDir::new(temp.path()), "a", "https://a.b/");
+            pins.file.write(text.as_bytes()).unwrap();
+            assert_eq!(pins.standing("t", "1"), PinState::Changed, "{text}");
+            assert!(pins.pin([&tool("t", "1")]).unwrap_err().to_string().contains("is damaged"));
+            assert!(pins.fault().unwrap().contains("remove it"));
+            assert_eq!(pins.standing("t", "1"), PinState::Changed, "{text}");
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! Finds tools that are not shown: a model pays for every schema it is shown, and many servers
+//! bring more than it will ever use.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Weak};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use zero_core::{
+    Effect, Effects, ResultDisplay, RiskLevel, TimeoutClass, ToolCategory, ToolError, ToolKind,
+    ToolName, ToolResultPart,
+};
+use zero_runtime::registry::{RegisteredTool, ToolRegistry};
+use zero_runtime::{CallContext, CallDescription, Tool, ToolBound, ToolInfo, ToolNotes, ToolReply};
+use zero_sandbox::Workspace;
+
+use super::sanitize;
+
+/// Tools that are returned when nobody says how many.
+const LIMIT: usize = 5;
+/// Most that are.
+const LIMIT_MAX: usize = 20;
+/// Most words of a search.
+const WORDS_MAX: usize = 20;
+
+/// Finds tools of MCP servers that are not in your list, by what they do, and adds the best to it:
+/// from then on they can be used like any other. Search by a few words, such as `create issue`, or
+/// by the name of a server.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ToolSearchArgs {
+    /// What the tool should do, in a few words, or its name.
+    query: String,
+    /// How many tools to return, 5 when absent and at most 20.
+    #[schemars(range(min = 1, max = 20))]
+    limit: Option<u32>,
+}
+
+/// What was found.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ToolSearchOutput {
+    /// The tools, best first.
+    tools: Vec<FoundTool>,
+}
+
+/// A tool that was found.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct FoundTool {
+    /// Its name.
+    name: String,
+    /// What it does, in the words of its server.
+    description: String,
+    /// The schema of its input.
+    input_schema: Value,
+}
+
+/// The tool that finds tools.
+pub(crate) struct ToolSearch {
+    pub(crate) registry: Weak<ToolRegistry>,
+    /// The names of the servers, for when nothing is found.
+    pub(crate) servers: Vec<String>,
+}
+
+/// A search as it is judged.
+pub(crate) struct ToolSearchPlan {
+    query: String,
+    limit: usize,
+}
+
+impl Tool for ToolSearch {
+    type Args = ToolSearchArgs;
+    type Output = ToolSearchOutput;
+    type Plan = ToolSearchPlan;
+    const NAME: &'static str = "ToolSearch";
+
+    fn about(&self) -> ToolInfo {
+        ToolInfo {
+            display_name: "Find tools",
+            category: ToolCategory::External,
+            kind: ToolKind::Search,
+            risk: RiskLevel::Low,
+            timeout_class: TimeoutClass::Search,
+            idempotent: true,
+            fallback: None,
+        }
+    }
+
+    fn particulars(&self) -> ToolNotes {
+        ToolNotes::of("shows more tools to the model, and changes nothing else")
+            .within([ToolBound::count("tools that are found", LIMIT_MAX)])
+    }
+
+    fn plan(
+        &self,
+        args: ToolSearchArgs,
+        _workspace: &Workspace,
+    ) -> Result<ToolSearchPlan, ToolError> {
+        let limit = args.limit.map_or(LIMIT, |limit| limit as usize).clamp(1, LIMIT_MAX);
+        Ok(ToolSearchPlan { query: args.query, limit })
+    }
+
+    fn describe(&self, plan: &ToolSearchPlan) -> CallDescription {
+        let title = format!("Find tools for {}", sanitize::quoted(&plan.query));
+        CallDescription { title, locations: Vec::new() }
+    }
+
+    fn effects(&self, _plan: &ToolSearchPlan) -> Effects {
+        vec![Effect::State("the list of tools".to_owned())]
+    }
+
+    async fn run(
+        &self,
+        plan: Arc<ToolSearchPlan>,
+        _cx: CallContext,
+    ) -> Result<ToolReply<ToolSearchOutput>, ToolError> {
+        let registry = self.registry.upgrade();
+        let tools = registry.as_ref().map(|registry| registry.list()).unwrap_or_default();
+        let tools: Vec<_> = tools.into_iter().filter(|tool| is_remote(tool)).collect();
+        let best = ranked(&tools, &plan.query, plan.limit);
+        let names: Vec<ToolName> = best.iter().map(|tool| tool.tool.spec().name.clone()).collect();
+        if let Some(registry) = &registry {
+            registry.reveal(&names);
+        }
+        let found: Vec<FoundTool> = best.iter().map(|tool| found(tool)).collect();
+        let text = match &found[..] {
+            [] => format!(
+                "No tool matches {}. There are {} tools of these MCP servers: {}. Try other words, or the name of a server.",
+                sanitize::quoted(&plan.query),
+                tools.len(),
+                self.servers.join(", ")
+            ),
+            found => found.iter().map(described).collect::<Vec<_>>().join("\n\n"),
+        };
+        let summary = match names.len() {
+            0 => "Nothing was found".to_owned(),
+            _ => {
+                let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+                format!("Found {}", names.join(", "))
+            }
+        };
+        Ok(ToolReply {
+            content: vec![ToolResultPart::Text(text)],
+            display: ResultDisplay::markdown(summary),
+            output: ToolSearchOutput { tools: found },
+            locations: Vec::new(),
+        })
+    }
+}
+
+fn is_remote(tool: &RegisteredTool) -> bool {
+    tool.source.starts_with("mcp:")
+}
+
+fn found(tool: &RegisteredTool) -> FoundTool {
+    let spec = tool.tool.spec();
+    FoundTool {
+        name: spec.name.to_string(),
+        description: spec.description.clone(),
+        input_schema: spec.input_schema.clone(),
+    }
+}
+
+fn described(tool: &FoundTool) -> String {
+    format!("{}: {}\ninput schema: {}", tool.name, tool.description, tool.input_schema)
+}
+
+/// The tools that match, best first. A word counts most in the name of a tool, less in its
+/// description, least in the names of its parameters; those that have more of the words come first.
+fn ranked(tools: &[Arc<RegisteredTool>], query: &str, limit: usize) -> Vec<Arc<RegisteredTool>> {
+    let wanted = words(query);
+    let exact = query.trim().to_lowercase();
+    let mut scored: Vec<(u32, &Arc<RegisteredTool>)> = tools
+        .iter()
+        .map(|tool| (score(tool, &wanted, &exact), tool))
+        .filter(|(score, _)| *score > 0)
+        .collect();
+    // Stable, and the list comes in the order of names.
+    scored.sort_by_key(|(score, _)| std::cmp::Reverse(*score));
+    scored.into_iter().take(limit).map(|(_, tool)| Arc::clone(tool)).collect()
+}
+
+fn score(tool: &RegisteredTool, wanted: &BTreeSet<String>, exact: &str) -> u32 {
+    let spec = tool.tool.spec();
+    let name = spec.name.as_str().to_lowercase();
+    let in_name = words(&name);
+    let description = spec.description.to_lowercase();
+    let properties = spec.input_schema.get("properties").and_then(Value::as_object);
+    let parameters: String = properties
+        .map(|fields| fields.keys().map(|key| key.to_lowercase() + " ").collect())
+        .unwrap_or_default();
+    let mut score = if name == exact { 1_000 } else { 0 };
+    for word in wanted {
+        score += match () {
+            () if in_name.contains(word) => 50,
+            () if name.contains(word.as_str()) => 30,
+            () if description.contains(word.as_str()) => 15,
+            () if parameters.contains(word.as_str()) => 5,
+            () => 0,
+        };
+    }
+    score
+}
+
+/// The words of a text, in lower case: `createIssue` and `create_issue` are two each.
+fn words(text: &str) -> BTreeSet<String> {
+    let mut spaced = String::with_capacity(text.len() + 8);
+    let mut was_lower = false;
+    for c in text.chars() {
+        if c.is_uppercase() && was_lower {
+            spaced.push(' ');
+        }
+        was_lower = c.is_lowercase() || c.is_numeric();
+        spaced.extend(c.to_lowercase());
+    }
+    spaced
+        .split(|c: char| !c.is_alphanumeric())
+        .filter(|word| word.len() > 1)
+        .take(WORDS_MAX)
+        .map(str::to_owned)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, expected: &[&str]) {
+        let words = words(text);
+        assert_eq!(words.iter().map(String::as_str).collect::<Vec<_>>(), expected, "{text:?}");
+    }
+
+    #[test]
+    fn a_text_is_taken_apart_as_names_are_written() {
+        check("createIssue", &["create", "issue"]);
+        check("github__create_issue", &["create", "github", "issue"]);
+        check("Send a  MAIL!", &["mail", "send"]);
+        check("", &[]);
+    }
+}

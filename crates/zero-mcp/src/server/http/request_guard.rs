@@ -1,0 +1,293 @@
+//! Whether a request may come in at all.
+//!
+//! The name a request is addressed to is checked because a page can make its own name point here;
+//! the origin because a page can send requests to names that are not its own; the token because any
+//! program can do both. Whatever comes twice is refused: two readers might believe different ones.
+
+use std::net::IpAddr;
+
+use http::header::{AUTHORIZATION, CONNECTION, HOST, HeaderName, ORIGIN, WWW_AUTHENTICATE};
+use http::uri::Authority;
+use http::{HeaderMap, HeaderValue, StatusCode, Uri};
+
+use super::{McpHttpAccess, McpHttpReply, plain};
+
+/// Names of this machine for itself.
+const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
+
+/// Looks at requests.
+pub(super) struct RequestGuard {
+    access: McpHttpAccess,
+    hosts: Vec<String>,
+    origins: Vec<String>,
+}
+
+/// Why a request may not come in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum HttpRefusal {
+    Host,
+    Origin,
+    Token,
+}
+
+impl RequestGuard {
+    pub(super) fn new(
+        access: McpHttpAccess,
+        own: IpAddr,
+        hosts: &[String],
+        origins: &[String],
+    ) -> Self {
+        let mut known: Vec<String> = LOOPBACK.iter().map(|name| (*name).to_owned()).collect();
+        if !own.is_unspecified() {
+            known.push(own.to_string());
+        }
+        known.extend(hosts.iter().map(|host| bare(host)));
+        let origins = origins.iter().map(|origin| origin.to_ascii_lowercase()).collect();
+        Self { access, hosts: known, origins }
+    }
+
+    /// Whether a request is addressed to us, and by a page that may, if by one.
+    pub(super) fn check_place(&self, target: &Uri, headers: &HeaderMap) -> Result<(), HttpRefusal> {
+        let host = only(headers, &HOST).map_err(|_| HttpRefusal::Host)?;
+        let Some(host) = host.filter(|host| self.is_ours(host)) else {
+            return Err(HttpRefusal::Host);
+        };
+        // A request can name its host twice: proxies believe the other one.
+        if target.authority().is_some_and(|named| !named.as_str().eq_ignore_ascii_case(host)) {
+            return Err(HttpRefusal::Host);
+        }
+        let origin = only(headers, &ORIGIN).map_err(|_| HttpRefusal::Origin)?;
+        if origin.is_some_and(|origin| !self.is_welcome(origin)) {
+            return Err(HttpRefusal::Origin);
+        }
+        Ok(())
+    }
+
+    /// Whether a request comes from somebody who may use the server.
+    pub(super) fn check_token(&self, headers: &HeaderMap) -> Result<(), HttpRefusal> {
+        let McpHttpAccess::Token(token) = &self.access else { return Ok(()) };
+        let shown = only(headers, &AUTHORIZATION).ok().flatten().and_then(bearer);
+        match shown.is_some_and(|shown| is_same(shown.as_bytes(), token.as_bytes())) {
+            true => Ok(()),
+            false => Err(HttpRefusal::Token),
+        }
+    }
+
+    /// The origin of a request, where it is one that was named.
+    pub(super) fn named_origin(&self, headers: &HeaderMap) -> Option<HeaderValue> {
+        let origin = only(headers, &ORIGIN).ok().flatten()?;
+        let is_named = self.origins.contains(&origin.to_ascii_lowercase());
+        headers.get(ORIGIN).filter(|_| is_named).cloned()
+    }
+
+    fn is_ours(&self, host: &str) -> bool {
+        let host = Authority::try_from(host).ok().filter(|host| !host.as_str().contains('@'));
+        host.is_some_and(|host| self.hosts.contains(&bare(host.host())))
+    }
+
+    fn is_welcome(&self, origin: &str) -> bool {
+        let origin = origin.to_ascii_lowercase();
+        if self.origins.contains(&origin) {
+            return true;
+        }
+        // An origin is a scheme and a host, and nothing behind it.
+        let host = origin.strip_prefix("http://").and_then(|host| Authority::try_from(host).ok());
+        host.filter(|host| !host.as_str().contains('@'))
+            .is_some_and(|host| LOOPBACK.contains(&bare(host.host()).as_str()))
+    }
+}
+
+impl HttpRefusal {
+    /// Words for the log.
+    pub(super) fn reason(self) -> &'static str {
+        match self {
+            Self::Host => "it is addressed to another host",
+            Self::Origin => "it comes from a page of another origin",
+            Self::Token => "it has no valid token",
+        }
+    }
+
+    pub(super) fn reply(self) -> McpHttpReply {
+        let (status, message) = match self {
+            Self::Host => (
+                StatusCode::FORBIDDEN,
+                "forbidden: this server answers only requests that are addressed to it",
+            ),
+            Self::Origin => {
+                (StatusCode::FORBIDDEN, "forbidden: pages of this origin may not use this server")
+            }
+            Self::Token => (
+                StatusCode::UNAUTHORIZED,
+                "unauthorized: send the token of this server as `Authorization: Bearer TOKEN`",
+            ),
+        };
+        let mut reply = plain(status, message);
+        if self == Self::Token {
+            let challenge = HeaderValue::from_static("Bearer realm=\"zero\"");
+            reply.headers_mut().insert(WWW_AUTHENTICATE, challenge);
+        }
+        // A body that nobody reads must not be taken for the next request.
+        reply.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        reply
+    }
+}
+
+/// A header that comes twice, or is no text.
+struct AmbiguousHeaderError;
+
+fn only<'a>(
+    headers: &'a HeaderMap,
+    name: &HeaderName,
+) -> Result<Option<&'a str>, AmbiguousHeaderError> {
+    let mut values = headers.get_all(name).iter();
+    match (values.next(), values.next()) {
+        (None, _) => Ok(None),
+        (Some(value), None) => value.to_str().map(Some).map_err(|_| AmbiguousHeaderError),
+        (Some(_), Some(_)) => Err(AmbiguousHeaderError),
+    }
+}
+
+/// A host without the brackets of an IPv6 address, and in lower case.
+fn bare(host: &str) -> String {
+    host.trim_start_matches('[').trim_end_matches(']').to_ascii_lowercase()
+}
+
+fn bearer(value: &str) -> Option<&str> {
+    let (scheme, token) = value.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+}
+
+/// Compares in a time that does not depend on how much of it is right.
+fn is_same(shown: &[u8], token: &[u8]) -> bool {
+    let difference = (0..token.len()).fold(shown.len() ^ token.len(), |difference, at| {
+        let (shown, token) = (shown.get(at).copied(), token.get(at).copied());
+        difference | usize::from(shown.unwrap_or_default() ^ token.unwrap_or_default())
+    });
+    // An empty token would let everybody in.
+    std::hint::black_box(difference) == 0 && !token.is_empty()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+
+    fn guard() -> RequestGuard {
+        let own = Ipv4Addr::new(127, 0, 0, 1).into();
+        let origins = ["https://App.example:8443".to_owned()];
+        RequestGuard::new(
+            McpHttpAccess::Token("s3cret".to_owned()),
+            own,
+            &["box.lan".to_owned()],
+            &origins,
+        )
+    }
+
+    #[track_caller]
+    fn check(headers: &[(&str, &str)], expected: Result<(), HttpRefusal>) {
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            map.append(HeaderName::try_from(*name).unwrap(), value.parse().unwrap());
+        }
+        let checked = guard().check_place(&Uri::from_static("/mcp"), &map);
+        let checked = checked.and_then(|()| guard().check_token(&map));
+        assert_eq!(checked, expected, "{headers:?}");
+    }
+
+    #[test]
+    fn a_target_that_names_a_host_names_the_same() {
+        #[track_caller]
+        fn check(target: &'static str, expected: Result<(), HttpRefusal>) {
+            let headers = HeaderMap::from_iter([(HOST, HeaderValue::from_static("localhost:1"))]);
+            let checked = guard().check_place(&Uri::from_static(target), &headers);
+            assert_eq!(checked, expected, "{target}");
+        }
+        check("http://LOCALHOST:1/mcp", Ok(()));
+        check("http://localhost:2/mcp", Err(HttpRefusal::Host));
+        check("http://127.0.0.1:1/mcp", Err(HttpRefusal::Host));
+        check("http://evil.example/mcp", Err(HttpRefusal::Host));
+    }
+
+    #[test]
+    fn only_an_origin_that_was_named_is_one() {
+        for (origin, named) in [("https://app.example:8443", true), ("http://localhost:1", false)] {
+            let headers = HeaderMap::from_iter([(ORIGIN, HeaderValue::from_static(origin))]);
+            assert_eq!(guard().named_origin(&headers).is_some(), named, "{origin}");
+        }
+    }
+
+    #[test]
+    fn a_request_must_be_addressed_to_us() {
+        let token = ("authorization", "Bearer s3cret");
+        for host in
+            ["localhost", "localhost:8080", "LOCALHOST:1", "127.0.0.1:9", "[::1]:9", "box.lan:9"]
+        {
+            check(&[("host", host), token], Ok(()));
+        }
+        for host in [
+            "evil.example",
+            "localhost.evil.example",
+            "127.0.0.1.evil.example",
+            "a@localhost",
+            "0.0.0.0",
+            "127.0.0.2",
+            "",
+        ] {
+            check(&[("host", host), token], Err(HttpRefusal::Host));
+        }
+        check(&[token], Err(HttpRefusal::Host));
+        check(&[("host", "localhost"), ("host", "localhost"), token], Err(HttpRefusal::Host));
+    }
+
+    #[test]
+    fn a_page_must_be_of_this_machine_or_named() {
+        let (host, token) = (("host", "localhost:1"), ("authorization", "Bearer s3cret"));
+        for origin in [
+            "http://localhost",
+            "http://localhost:5173",
+            "http://127.0.0.1:1",
+            "http://[::1]:1",
+            "https://app.example:8443",
+        ] {
+            check(&[host, token, ("origin", origin)], Ok(()));
+        }
+        for origin in [
+            "null",
+            "",
+            "http://evil.example",
+            "https://app.example",
+            "https://localhost:1",
+            "http://localhost.evil.example",
+            "http://a@localhost",
+            "file://",
+            "http://localhost/x",
+            "http://localhost?x",
+            "http://localhost#x",
+            "chrome-extension://localhost",
+        ] {
+            check(&[host, token, ("origin", origin)], Err(HttpRefusal::Origin));
+        }
+        let origin = ("origin", "http://localhost:1");
+        check(&[host, token, origin, origin], Err(HttpRefusal::Origin));
+    }
+
+    #[test]
+    fn a_program_must_have_the_token() {
+        let host = ("host", "localhost:1");
+        check(&[host, ("authorization", "bearer s3cret")], Ok(()));
+        for value in
+            ["Bearer s3cre", "Bearer s3cret1", "Bearer ", "Bearer", "Basic s3cret", "s3cret", ""]
+        {
+            check(&[host, ("authorization", value)], Err(HttpRefusal::Token));
+        }
+        check(&[host], Err(HttpRefusal::Token));
+        let token = ("authorization", "Bearer s3cret");
+        check(&[host, token, token], Err(HttpRefusal::Token));
+    }
+
+    #[test]
+    fn no_token_is_not_an_empty_token() {
+        assert!(!is_same(b"", b""));
+    }
+}

@@ -1,0 +1,210 @@
+//! A form in the words of 2025-06-18, for clients that know no newer ones.
+//!
+//! There a choice is an `enum` with `enumNames`, and nothing takes several values: such a field becomes
+//! one yes or no for each of its choices, and the answers are put together again.
+
+use serde_json::{Map, Value, json};
+
+/// Most choices that are asked one by one.
+const FLAGS_MAX: usize = 50;
+
+/// A form that old clients can show.
+#[derive(Debug)]
+pub(super) struct LegacyForm {
+    pub(super) schema: Map<String, Value>,
+    flags: Vec<ChoiceFlag>,
+    /// Fields of several values that have to be there, if only empty.
+    required: Vec<String>,
+}
+
+/// A yes or no that stands for one value of a field.
+#[derive(Debug)]
+struct ChoiceFlag {
+    name: String,
+    field: String,
+    value: String,
+}
+
+/// A value to choose, and what it is called.
+type ChoiceOption = (String, String);
+
+impl LegacyForm {
+    /// The same form in older words; none where there are none for it.
+    pub(super) fn of(schema: &Map<String, Value>) -> Option<Self> {
+        let fields = schema.get("properties")?.as_object()?;
+        let (mut plain, mut flags) = (Map::new(), Vec::new());
+        for (name, about) in fields {
+            if about.get("type").and_then(Value::as_str) == Some("array") {
+                for (index, choice) in choices(about.get("items")?)?.into_iter().enumerate() {
+                    let flag = format!("{name}_{}", index + 1);
+                    let is_taken = fields.contains_key(&flag) || plain.contains_key(&flag);
+                    if is_taken || flags.len() >= FLAGS_MAX {
+                        return None;
+                    }
+                    plain.insert(flag.clone(), yes_or_no(name, about, &choice));
+                    flags.push(ChoiceFlag { name: flag, field: name.clone(), value: choice.0 });
+                }
+            } else {
+                plain.insert(name.clone(), one(about));
+            }
+        }
+        let mut schema = schema.clone();
+        let mut required = Vec::new();
+        if let Some(Value::Array(names)) = schema.get_mut("required") {
+            let flagged =
+                |name: &mut Value| !name.as_str().is_some_and(|name| plain.contains_key(name));
+            let names = names.extract_if(.., flagged);
+            required.extend(names.filter_map(|name| name.as_str().map(str::to_owned)));
+        }
+        schema.insert("properties".to_owned(), Value::Object(plain));
+        Some(Self { schema, flags, required })
+    }
+
+    /// What was answered, in the words of the form as it was meant. What was not offered is left to
+    /// whoever checks the values.
+    pub(super) fn values(&self, content: Value) -> Value {
+        let Value::Object(mut values) = content else { return content };
+        for field in &self.required {
+            values.entry(field.clone()).or_insert_with(|| json!([]));
+        }
+        for ChoiceFlag { name, field, value } in &self.flags {
+            match values.remove(name) {
+                Some(Value::Bool(true)) => {
+                    let list = values.entry(field.clone()).or_insert_with(|| json!([]));
+                    if let Value::Array(list) = list {
+                        list.push(value.clone().into());
+                    }
+                }
+                Some(Value::Bool(false) | Value::Null) | None => {}
+                Some(other) => {
+                    values.insert(name.clone(), other);
+                }
+            }
+        }
+        Value::Object(values)
+    }
+}
+
+/// A field with one value.
+fn one(about: &Value) -> Value {
+    let Value::Object(about) = about else { return about.clone() };
+    let mut about = about.clone();
+    if let Some(choices) = choices(&Value::Object(about.clone())) {
+        let (values, names): (Vec<String>, Vec<String>) = choices.into_iter().unzip();
+        about.remove("oneOf");
+        about.insert("enum".to_owned(), values.into());
+        about.insert("enumNames".to_owned(), names.into());
+    }
+    // Only a yes or no could have one.
+    if about.get("type").and_then(Value::as_str) != Some("boolean") {
+        about.remove("default");
+    }
+    Value::Object(about)
+}
+
+fn yes_or_no(field: &str, about: &Value, (value, name): &ChoiceOption) -> Value {
+    let text = |key: &str| about.get(key).and_then(Value::as_str);
+    let mut flag = json!({
+        "type": "boolean",
+        "title": format!("{}: {name}", text("title").unwrap_or(field)),
+    });
+    if let Some(description) = text("description") {
+        flag["description"] = description.into();
+    }
+    let defaults = about.get("default").and_then(Value::as_array);
+    if defaults.is_some_and(|defaults| defaults.iter().any(|one| one == value.as_str())) {
+        flag["default"] = true.into();
+    }
+    flag
+}
+
+/// What can be chosen; none where it is no choice.
+fn choices(about: &Value) -> Option<Vec<ChoiceOption>> {
+    let list = |key: &str| about.get(key).and_then(Value::as_array);
+    if let Some(values) = list("enum") {
+        let names = list("enumNames");
+        let choice = |(at, value): (usize, &Value)| {
+            let value = value.as_str()?;
+            let name = names.and_then(|names| names.get(at)?.as_str()).unwrap_or(value);
+            Some((value.to_owned(), name.to_owned()))
+        };
+        return values.iter().enumerate().map(choice).collect();
+    }
+    let choice = |one: &Value| {
+        let value = one.get("const")?.as_str()?;
+        let name = one.get("title").and_then(Value::as_str).unwrap_or(value);
+        Some((value.to_owned(), name.to_owned()))
+    };
+    list("oneOf").or_else(|| list("anyOf"))?.iter().map(choice).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn plain(fields: Value) -> LegacyForm {
+        let form = json!({"type": "object", "properties": fields, "required": ["m", "c"]});
+        LegacyForm::of(form.as_object().unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_choice_is_an_enum_with_names() {
+        let titled = json!({"type": "string", "title": "C", "default": "r", "oneOf": [
+            {"const": "r", "title": "Red"}, {"const": "b"}]});
+        let expected =
+            json!({"type": "string", "title": "C", "enum": ["r", "b"], "enumNames": ["Red", "b"]});
+        assert_eq!(plain(json!({ "c": titled })).schema["properties"]["c"], expected);
+        for same in [
+            json!({"type": "string", "maxLength": 3}),
+            json!({"type": "integer", "minimum": 1}),
+            json!({"type": "boolean", "default": true}),
+        ] {
+            assert_eq!(plain(json!({ "c": same })).schema["properties"]["c"], same);
+        }
+    }
+
+    #[test]
+    fn several_choices_are_one_yes_or_no_each_and_put_together_again() {
+        let many = json!({"type": "array", "title": "Backups", "default": ["w"], "items": {"anyOf": [
+            {"const": "d", "title": "Daily"}, {"const": "w", "title": "Weekly"}]}});
+        let form = plain(json!({"m": many, "c": {"type": "string"}}));
+        assert_eq!(
+            form.schema["properties"],
+            json!({
+                "m_1": {"type": "boolean", "title": "Backups: Daily"},
+                "m_2": {"type": "boolean", "title": "Backups: Weekly", "default": true},
+                "c": {"type": "string"},
+            })
+        );
+        assert_eq!(form.schema["required"], json!(["c"]));
+        for (content, expected) in [
+            (json!({"m_1": true, "m_2": true, "c": "x"}), json!({"c": "x", "m": ["d", "w"]})),
+            (json!({"m_1": false, "m_2": true}), json!({"m": ["w"]})),
+            (json!({"m_1": false}), json!({"m": []})),
+            (json!({"m_1": "yes"}), json!({"m": [], "m_1": "yes"})),
+            (json!("x"), json!("x")),
+        ] {
+            assert_eq!(form.values(content), expected);
+        }
+        let optional = json!({"properties": {"m": {"type": "array", "items": {"enum": ["d"]}}}});
+        let form = LegacyForm::of(optional.as_object().unwrap()).unwrap();
+        assert_eq!(form.values(json!({"m_1": false})), json!({}));
+    }
+
+    #[test]
+    fn what_has_no_older_words_is_not_asked() {
+        let of = |fields: Value| {
+            LegacyForm::of(json!({ "properties": fields }).as_object().unwrap()).is_some()
+        };
+        let many = |count: usize| {
+            let values: Vec<String> = (0..count).map(|value| value.to_string()).collect();
+            json!({"type": "array", "items": {"enum": values}})
+        };
+        assert!(of(json!({ "m": many(FLAGS_MAX) })));
+        assert!(!of(json!({ "m": many(FLAGS_MAX + 1) })));
+        assert!(!of(json!({"m": many(1), "m_1": {"type": "string"}})));
+        assert!(!of(json!({"m_1": {"type": "string"}, "m": many(1)})));
+        assert!(!of(json!({"m": {"type": "array", "items": {"type": "string"}}})));
+    }
+}

@@ -1,0 +1,317 @@
+//! Permission to run a call, asked of the person behind the client that made it.
+//!
+//! The question is a form with one choice. What a person must know to answer stands in its message:
+//! what the call does, why it is asked, the whole command or change, and the risk. A client that
+//! cannot show forms is told how the call could be allowed instead.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use rmcp::model::{
+    ConstTitle, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationSchema,
+    EnumSchema, JsonObject, LegacyEnumSchema, PrimitiveSchemaDefinition, SingleSelectEnumSchema,
+    TitledSingleSelectEnumSchema,
+};
+use zero_core::tool_result::checklist;
+use zero_core::{CommandExecution, Effect, ResultDisplay};
+use zero_runtime::tool::BoxFuture;
+use zero_runtime::{AnswerOption, ApprovalAnswer, ApprovalQuestion, Approver};
+
+use super::call_router::{ChoiceStyle, McpCallRouter};
+
+/// The field of the form.
+const FIELD: &str = "answer";
+/// Most that a message says of one part, such as a command or a change. What is more is counted.
+const PART_BYTES_MAX: usize = 16 * 1024;
+/// Effects that are listed one by one.
+const EFFECTS_MAX: usize = 50;
+
+/// Asks the client of the call. It is made before the host, and reaches whoever made a call on a
+/// server with the same [`McpCallRouter`].
+pub struct McpApprover {
+    board: Arc<McpCallRouter>,
+}
+
+impl McpApprover {
+    /// An approver that finds clients on this board.
+    pub fn new(board: Arc<McpCallRouter>) -> Arc<Self> {
+        Arc::new(Self { board })
+    }
+}
+
+impl Approver for McpApprover {
+    fn name(&self) -> &str {
+        "MCP client"
+    }
+
+    fn unreachable(&self, question: &ApprovalQuestion) -> Option<String> {
+        let reachable = self.board.line(&question.call).is_some_and(|line| line.reach.forms);
+        (!reachable).then(|| how_to_allow(question))
+    }
+
+    fn ask<'a>(&'a self, question: &'a ApprovalQuestion) -> BoxFuture<'a, ApprovalAnswer> {
+        Box::pin(async move {
+            let Some(line) = self.board.line(&question.call) else {
+                return ApprovalAnswer::RejectOnce;
+            };
+            let schema = choice(&question.options(), line.reach.choices);
+            answer(question, &line.ask(form(&message(question), schema)).await)
+        })
+    }
+}
+
+/// A form.
+pub(super) fn form(message: &str, schema: ElicitationSchema) -> ElicitRequestParams {
+    ElicitRequestParams::FormElicitationParams {
+        meta: None,
+        message: message.to_owned(),
+        requested_schema: schema,
+    }
+}
+
+/// What the person chose. Anything but an answer that was offered is a no.
+fn answer(question: &ApprovalQuestion, result: &ElicitResult) -> ApprovalAnswer {
+    let chosen = match result.action {
+        ElicitationAction::Accept => result.content.as_ref().and_then(|content| content.get(FIELD)),
+        _ => None,
+    };
+    let chosen = chosen.and_then(|id| id.as_str()).and_then(ApprovalAnswer::from_id);
+    chosen.filter(|answer| question.offers(*answer)).unwrap_or(ApprovalAnswer::RejectOnce)
+}
+
+/// One required choice among the answers. None is set beforehand: nobody allows by pressing Enter.
+fn choice(options: &[AnswerOption], choices: ChoiceStyle) -> ElicitationSchema {
+    let schema = match choices {
+        ChoiceStyle::Titled => {
+            let options = options.iter().map(|option| ConstTitle::new(option.id, &option.name));
+            let schema = TitledSingleSelectEnumSchema::new(options.collect());
+            EnumSchema::Single(SingleSelectEnumSchema::Titled(schema))
+        }
+        ChoiceStyle::Named => {
+            let ids = options.iter().map(|option| option.id.to_owned()).collect();
+            let mut schema = LegacyEnumSchema::new(ids);
+            schema.enum_names = Some(options.iter().map(|option| option.name.clone()).collect());
+            EnumSchema::Legacy(schema)
+        }
+    };
+    let field = (FIELD.to_owned(), PrimitiveSchemaDefinition::Enum(schema));
+    ElicitationSchema::new([field].into()).with_required(vec![FIELD.to_owned()])
+}
+
+/// What would let the call pass where nobody can be asked.
+fn how_to_allow(question: &ApprovalQuestion) -> String {
+    let yes = "start the server with `zero mcp --yes` or use a client that supports elicitation";
+    let rules: Vec<String> =
+        question.grants.iter().map(|grant| format!("\"{}\"", plain(&grant.rule))).collect();
+    match &rules[..] {
+        [] => format!("{yes}, or allow it by a rule under `permissions.allow` in the settings"),
+        [rule] => format!("add the rule {rule} to `permissions.allow` in the settings, {yes}"),
+        rules => format!(
+            "add the rules {} to `permissions.allow` in the settings, {yes}",
+            rules.join(", ")
+        ),
+    }
+}
+
+/// Everything a person should know before they answer.
+fn message(question: &ApprovalQuestion) -> String {
+    let mut text = format!(
+        "{}\n\nRisk: {}\nWhy you are asked: {}\n",
+        plain(&question.title),
+        question.risk.word(),
+        plain(&question.reason)
+    );
+    let commands: Vec<&CommandExecution> = question.commands().collect();
+    // Writing to a String cannot fail.
+    for command in &commands {
+        let folder = command.folder.as_ref().map(|folder| folder.canonical());
+        let folder = folder.unwrap_or(&question.workspace).display().to_string();
+        let _ =
+            write!(text, "\nCommand, in {}:\n{}\n", plain(&folder), quoted(&command.to_string()));
+        for (variable, value) in &command.variables {
+            let _ = writeln!(text, "with {}={}", plain(variable), plain(&cut(value)));
+        }
+    }
+    let others: Vec<&Effect> =
+        question.effects.iter().filter(|effect| effect.execution().is_none()).collect();
+    if !others.is_empty() {
+        text.push_str("\nIt will:\n");
+    }
+    for effect in others.iter().take(EFFECTS_MAX) {
+        let _ = writeln!(text, "- {}", plain(&effect.to_string()));
+    }
+    if let Some(more) = others.len().checked_sub(EFFECTS_MAX).filter(|more| *more > 0) {
+        let _ = writeln!(text, "- and {more} more");
+    }
+    match &question.preview {
+        Some(ResultDisplay::Diff(diff)) => {
+            let _ = write!(text, "\nChange of {}:\n{}\n", plain(&diff.path), quoted(&diff.unified));
+        }
+        Some(ResultDisplay::Markdown { text: preview }) => {
+            let preview = question.beside_command(preview);
+            if !preview.is_empty() {
+                let _ = write!(text, "\n{}\n", quoted(preview));
+            }
+        }
+        Some(ResultDisplay::Plan { entries }) => {
+            let _ = write!(text, "\n{}\n", quoted(&checklist(entries)));
+        }
+        None => {}
+    }
+    text
+}
+
+/// Text of somebody else: each of its lines stands behind a bar, so that none can pass for ours.
+pub(super) fn quoted(text: &str) -> String {
+    let lines: Vec<String> =
+        cut(text).trim_end().split('\n').map(|line| format!("| {}", plain(line))).collect();
+    lines.join("\n")
+}
+
+/// The beginning of a long text, and how much of it is missing.
+fn cut(text: &str) -> String {
+    if text.len() <= PART_BYTES_MAX {
+        return text.to_owned();
+    }
+    let end = text.floor_char_boundary(PART_BYTES_MAX);
+    let (shown, rest) = text.split_at(end);
+    format!("{shown}\n… NOT SHOWN: {} more bytes", rest.len())
+}
+
+/// Spells out what would not be seen, or would move what stands around it.
+pub(super) fn plain(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        if is_harmful(c) { shown.extend(c.escape_default()) } else { shown.push(c) }
+    }
+    shown
+}
+
+fn is_harmful(c: char) -> bool {
+    (c.is_control() && c != '\t')
+        || matches!(c, '\u{61C}' | '\u{200B}'..='\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2060}'..='\u{2069}' | '\u{FEFF}')
+        || matches!(c, '\u{E0000}'..='\u{E007F}')
+}
+
+/// A schema that a server gave, as far as a form can have it.
+pub(super) fn schema_of(schema: JsonObject) -> Option<ElicitationSchema> {
+    ElicitationSchema::from_json_schema(schema).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+    use zero_core::{CallId, RiskLevel, ToolName};
+    use zero_policy::GrantScope;
+
+    use super::*;
+
+    fn question(risk: RiskLevel, rules: &[&str]) -> ApprovalQuestion {
+        let grant =
+            |rule: &&str| GrantScope { rule: (*rule).to_owned(), folder: None, program: None };
+        ApprovalQuestion {
+            call: CallId::from_bits(1),
+            tool: ToolName::new("Bash").unwrap(),
+            title: "Run `make`".to_owned(),
+            reason: "no rule allows it".to_owned(),
+            risk,
+            effects: vec![Effect::Exec(CommandExecution::shell("make\nrm x\u{202E}"))],
+            judged: vec![],
+            grants: rules.iter().map(grant).collect(),
+            preview: None,
+            rewritten: None,
+            workspace: "/w".into(),
+        }
+    }
+
+    #[test]
+    fn only_an_answer_that_was_offered_counts() {
+        #[track_caller]
+        fn check(risk: RiskLevel, result: Value, expected: ApprovalAnswer) {
+            let parsed: ElicitResult = serde_json::from_value(result.clone()).unwrap();
+            assert_eq!(answer(&question(risk, &["Bash(make)"]), &parsed), expected, "{result}");
+        }
+        let accept = |id: &str| json!({"action": "accept", "content": {"answer": id}});
+        check(RiskLevel::High, accept("allow_once"), ApprovalAnswer::AllowOnce);
+        check(RiskLevel::High, accept("allow_always"), ApprovalAnswer::AllowSession);
+        check(RiskLevel::Critical, accept("allow_always"), ApprovalAnswer::RejectOnce);
+        check(RiskLevel::High, accept("reject_always"), ApprovalAnswer::RejectSession);
+        check(RiskLevel::High, accept("yes"), ApprovalAnswer::RejectOnce);
+        check(RiskLevel::High, json!({"action": "accept"}), ApprovalAnswer::RejectOnce);
+        check(
+            RiskLevel::High,
+            json!({"action": "accept", "content": {"answer": true}}),
+            ApprovalAnswer::RejectOnce,
+        );
+        check(
+            RiskLevel::High,
+            json!({"action": "decline", "content": {"answer": "allow_once"}}),
+            ApprovalAnswer::RejectOnce,
+        );
+        check(RiskLevel::High, json!({"action": "cancel"}), ApprovalAnswer::RejectOnce);
+    }
+
+    #[test]
+    fn the_message_says_the_whole_command_and_nothing_unseen() {
+        assert_eq!(
+            message(&question(RiskLevel::High, &[])),
+            "Run `make`\n\nRisk: high\nWhy you are asked: no rule allows it\n\n\
+             Command, in /w:\n| make\n| rm x\\u{202e}\n"
+        );
+    }
+
+    #[test]
+    fn what_a_command_gets_is_shown_and_nothing_twice() {
+        #[track_caller]
+        fn check(preview: &str, expected: &str) {
+            let question = ApprovalQuestion {
+                effects: vec![Effect::Exec(CommandExecution::shell("make"))],
+                preview: Some(ResultDisplay::markdown(preview.to_owned())),
+                ..question(RiskLevel::High, &[])
+            };
+            let (_, shown) = message(&question)
+                .split_once("Command, in /w:\n| make\n")
+                .map(|(a, b)| (a.to_owned(), b.to_owned()))
+                .unwrap();
+            assert_eq!(shown, expected, "{preview:?}");
+        }
+        check("make\n\nin /w", "");
+        check("make\n\nin /w\nin the background", "\n| in the background\n");
+        check(
+            "make\n\nin /w\n\nwith this on its input:\n{}",
+            "\n| with this on its input:\n| {}\n",
+        );
+        check("make\n\nin /work", "\n| make\n| \n| in /work\n");
+        check("another", "\n| another\n");
+    }
+
+    #[test]
+    fn what_is_too_long_is_counted() {
+        let long = "x".repeat(PART_BYTES_MAX + 5);
+        assert!(quoted(&long).ends_with("| … NOT SHOWN: 5 more bytes"));
+    }
+
+    #[test]
+    fn a_choice_is_written_as_the_client_reads_it() {
+        let options = question(RiskLevel::High, &[]).options();
+        let schema = |choices| serde_json::to_value(choice(&options, choices)).unwrap();
+        assert_eq!(
+            schema(ChoiceStyle::Titled)["properties"]["answer"],
+            json!({"type": "string", "oneOf": [
+                {"const": "allow_once", "title": "Allow once"}, {"const": "reject_once", "title": "Reject"},
+            ]})
+        );
+        assert_eq!(
+            schema(ChoiceStyle::Named)["properties"]["answer"],
+            json!({"type": "string", "enum": ["allow_once", "reject_once"], "enumNames": ["Allow once", "Reject"]})
+        );
+        assert_eq!(schema(ChoiceStyle::Titled)["required"], json!(["answer"]));
+    }
+
+    #[test]
+    fn a_denial_names_the_rule_that_would_allow() {
+        let said = how_to_allow(&question(RiskLevel::High, &["Bash(make)"]));
+        assert!(said.starts_with("add the rule \"Bash(make)\" to `permissions.allow`"), "{said}");
+        assert!(how_to_allow(&question(RiskLevel::High, &[])).contains("--yes"));
+    }
+}

@@ -1,0 +1,137 @@
+//! Questions of other MCP servers, passed on to the client of the call they are about.
+//!
+//! Who asks stands first in the message and is ours to say; what they say is quoted. Nothing is
+//! ever answered here.
+
+use std::sync::Arc;
+
+use rmcp::model::{ElicitRequestParams, ElicitationAction};
+use serde_json::{Map, Value};
+use zero_runtime::schema::InputSchema;
+use zero_runtime::tool::BoxFuture;
+use zero_runtime::{Elicitation, ElicitationAnswer, ElicitationMode, Elicitor};
+
+use super::call_router::{ChoiceStyle, ElicitationSupport, McpCallRoute, McpCallRouter};
+use super::legacy_form::LegacyForm;
+use super::mcp_approver::{form, plain, quoted, schema_of};
+use super::random_handle::handle;
+
+/// Passes questions on to the client of their call.
+pub struct McpElicitor {
+    board: Arc<McpCallRouter>,
+}
+
+impl McpElicitor {
+    /// An elicitor that finds clients on this board.
+    pub fn new(board: Arc<McpCallRouter>) -> Arc<Self> {
+        Arc::new(Self { board })
+    }
+
+    /// The client to ask. A question that names no call is about the one that runs, if only one
+    /// does: put to the wrong person it would be worse than not asked.
+    fn line(&self, elicitation: &Elicitation) -> Option<Arc<McpCallRoute>> {
+        match &elicitation.call {
+            Some(call) => self.board.line(call),
+            None => self.board.only_line(),
+        }
+    }
+}
+
+impl Elicitor for McpElicitor {
+    fn elicit<'a>(&'a self, elicitation: &'a Elicitation) -> BoxFuture<'a, ElicitationAnswer> {
+        Box::pin(async move {
+            let Some(line) = self.line(elicitation) else { return ElicitationAnswer::Cancel };
+            let Some((params, plain)) = asked(elicitation, line.reach) else {
+                return ElicitationAnswer::Cancel;
+            };
+            let result = line.ask(params).await;
+            match result.action {
+                ElicitationAction::Accept => {
+                    let content = match plain {
+                        Some(plain) => result.content.map(|content| plain.values(content)),
+                        None => result.content,
+                    };
+                    accepted(&elicitation.wanted, content)
+                }
+                ElicitationAction::Decline => ElicitationAnswer::Decline,
+                _ => ElicitationAnswer::Cancel,
+            }
+        })
+    }
+}
+
+/// What was filled in. Values that do not fit are none: whoever asked relies on their shape.
+fn accepted(wanted: &ElicitationMode, content: Option<Value>) -> ElicitationAnswer {
+    match wanted {
+        ElicitationMode::Visit(_) => ElicitationAnswer::Accept(Map::new()),
+        ElicitationMode::Form(schema) => {
+            let values = content.unwrap_or_else(|| Value::Object(Map::new()));
+            match InputSchema::new(schema.clone()).check(values) {
+                Ok(Value::Object(values)) => ElicitationAnswer::Accept(values),
+                Ok(_) | Err(_) => ElicitationAnswer::Cancel,
+            }
+        }
+    }
+}
+
+/// The question as the client can show it, and how its answer is read where it had to be put in
+/// plainer words; none when it cannot be shown.
+fn asked(
+    elicitation: &Elicitation,
+    reach: ElicitationSupport,
+) -> Option<(ElicitRequestParams, Option<LegacyForm>)> {
+    let message =
+        format!("{} asks:\n{}", plain(&elicitation.asker()), quoted(&elicitation.message));
+    match &elicitation.wanted {
+        ElicitationMode::Form(Value::Object(schema)) if reach.forms => match reach.choices {
+            ChoiceStyle::Titled => Some((form(&message, schema_of(schema.clone())?), None)),
+            ChoiceStyle::Named => {
+                let plain = LegacyForm::of(schema)?;
+                let params = form(&message, schema_of(plain.schema.clone())?);
+                Some((params, Some(plain)))
+            }
+        },
+        ElicitationMode::Visit(url) if reach.pages => {
+            let params = ElicitRequestParams::UrlElicitationParams {
+                meta: None,
+                message,
+                url: url.clone(),
+                elicitation_id: handle()?,
+            };
+            Some((params, None))
+        }
+        ElicitationMode::Form(_) | ElicitationMode::Visit(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(content: Option<Value>, expected: ElicitationAnswer) {
+        let schema = json!({
+            "type": "object", "required": ["name"],
+            "properties": {"name": {"type": "string", "maxLength": 3}},
+        });
+        assert_eq!(
+            accepted(&ElicitationMode::Form(schema), content.clone()),
+            expected,
+            "{content:?}"
+        );
+    }
+
+    #[test]
+    fn only_values_that_fit_reach_who_asked() {
+        let name = json!({"name": "abc"});
+        check(Some(name.clone()), ElicitationAnswer::Accept(name.as_object().unwrap().clone()));
+        check(Some(json!({"name": "abcd"})), ElicitationAnswer::Cancel);
+        check(Some(json!({"name": 1})), ElicitationAnswer::Cancel);
+        check(Some(json!("abc")), ElicitationAnswer::Cancel);
+        check(None, ElicitationAnswer::Cancel);
+        let visit = ElicitationMode::Visit("https://x.example/".to_owned());
+        assert_eq!(accepted(&visit, Some(name)), ElicitationAnswer::Accept(Map::new()));
+    }
+}

@@ -1,0 +1,214 @@
+//! Our tools and results as MCP writes them.
+
+use std::sync::Arc;
+
+use rmcp::model::{
+    CallToolResult, ContentBlock, JsonObject, ResourceContents, Tool, ToolAnnotations,
+};
+use serde_json::{Value, json};
+use zero_core::{RiskLevel, ToolCategory, ToolError, ToolKind, ToolResultPart, ToolSpec};
+use zero_runtime::CallOutcome;
+use zero_runtime::dialect::DialectTool;
+
+/// A tool as `tools/list` writes it.
+pub fn tool(offered: &DialectTool) -> Value {
+    // What is made of plain data can be written.
+    serde_json::to_value(listed(offered)).unwrap_or_default()
+}
+
+/// A tool as the SDK lists it.
+pub(super) fn listed(offered: &DialectTool) -> Tool {
+    let spec = offered.registered.tool.spec();
+    let input = object(&offered.input_schema).unwrap_or_default();
+    let mut tool = Tool::new(offered.name.clone(), offered.description.clone(), Arc::new(input))
+        .with_title(spec.display_name.clone())
+        .with_annotations(annotations(spec));
+    // Clients before 2026-07-28 know only objects as structured results.
+    if spec.output_schema.get("type").is_some_and(|name| name == "object") {
+        tool.output_schema = object(&spec.output_schema).map(Arc::new);
+    }
+    tool
+}
+
+fn object(schema: &Value) -> Option<JsonObject> {
+    schema.as_object().cloned()
+}
+
+/// What a client may tell a person before the call. Hints, says MCP; here they are true.
+fn annotations(spec: &ToolSpec) -> ToolAnnotations {
+    let read_only = match spec.kind {
+        ToolKind::Read | ToolKind::Search => true,
+        ToolKind::Fetch => spec.risk <= RiskLevel::Medium,
+        ToolKind::Think | ToolKind::Other => spec.risk == RiskLevel::Low,
+        ToolKind::Edit | ToolKind::Delete | ToolKind::Move | ToolKind::Execute => false,
+    };
+    let destroys =
+        matches!(spec.kind, ToolKind::Edit | ToolKind::Delete | ToolKind::Move | ToolKind::Execute)
+            || spec.risk >= RiskLevel::High;
+    let reaches_out = matches!(spec.kind, ToolKind::Fetch | ToolKind::Execute)
+        || matches!(spec.category, ToolCategory::Network | ToolCategory::External);
+    ToolAnnotations::with_title(spec.display_name.clone())
+        .read_only(read_only)
+        .destructive(destroys && !read_only)
+        .idempotent(spec.idempotent)
+        .open_world(reaches_out)
+}
+
+/// Whether a result has a part for programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum StructuredContentMode {
+    /// The tool is listed with an output schema, which the part fits.
+    Promised,
+    /// It is not.
+    Absent,
+}
+
+/// A result, as the dialect wrote it for the model.
+pub(super) fn result(outcome: CallOutcome, structured: StructuredContentMode) -> CallToolResult {
+    let CallOutcome { result, rendered } = outcome;
+    let mut uris = result.content.iter().filter_map(|content| match content {
+        ToolResultPart::Resource { uri, .. } => Some(uri.as_str()),
+        _ => None,
+    });
+    let content = rendered.content.into_iter().map(|piece| block(piece, &mut uris)).collect();
+    let mut written = CallToolResult::success(content);
+    if structured == StructuredContentMode::Promised {
+        written.structured_content = Some(result.structured);
+    }
+    written
+}
+
+/// A failure: what the model reads, then what programs do. There is no structured content, because
+/// that would have to fit the output schema of a success.
+pub(super) fn failure(error: ToolError) -> CallToolResult {
+    let facts =
+        json!({"tool": error.tool, "error_type": error.error_type, "details": error.details});
+    CallToolResult::error(vec![
+        ContentBlock::text(error.message),
+        ContentBlock::text(facts.to_string()),
+    ])
+}
+
+/// One piece of a result. Dialects write pieces in their own ways; MCP has only its own.
+fn block<'a>(mut piece: Value, uris: &mut impl Iterator<Item = &'a str>) -> ContentBlock {
+    if piece["type"] == "content" {
+        piece = take(&mut piece, "content");
+    }
+    let kind = piece["type"].as_str().unwrap_or_default().to_owned();
+    match kind.as_str() {
+        "diff" if piece["diff"].is_string() => ContentBlock::text(format!(
+            "{}\n{}",
+            text(&mut piece, "path"),
+            text(&mut piece, "diff")
+        )),
+        "image" if piece["source"].is_object() => {
+            let mut source = take(&mut piece, "source");
+            media(text(&mut source, "mediaType"), text(&mut source, "data"), uris)
+        }
+        "image" | "audio" => media(text(&mut piece, "mimeType"), text(&mut piece, "data"), uris),
+        "resource" => {
+            let mut resource = take(&mut piece, "resource");
+            media(text(&mut resource, "mimeType"), text(&mut resource, "blob"), uris)
+        }
+        "" if piece["inlineData"].is_object() => {
+            let mut data = take(&mut piece, "inlineData");
+            media(text(&mut data, "mimeType"), text(&mut data, "data"), uris)
+        }
+        _ if piece["text"].is_string() => ContentBlock::text(text(&mut piece, "text")),
+        // A shape that nobody here knows still says what it says.
+        _ => ContentBlock::text(piece.to_string()),
+    }
+}
+
+/// Bytes, by what they are.
+fn media<'a>(mime: String, data: String, uris: &mut impl Iterator<Item = &'a str>) -> ContentBlock {
+    match mime.split('/').next() {
+        Some("image") => ContentBlock::image(data, mime),
+        Some("audio") => ContentBlock::audio(data, mime),
+        _ => {
+            let uri = uris.next().unwrap_or("zero:result").to_owned();
+            let blob = ResourceContents::blob(data, uri).with_mime_type(mime);
+            ContentBlock::resource(blob)
+        }
+    }
+}
+
+/// Takes a text out of an object.
+fn text(object: &mut Value, field: &str) -> String {
+    match take(object, field) {
+        Value::String(text) => text,
+        _ => String::new(),
+    }
+}
+
+fn take(object: &mut Value, field: &str) -> Value {
+    object.get_mut(field).map(Value::take).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use zero_core::{FileDiff, ResultDisplay, ToolResult};
+    use zero_runtime::{Dialect, DialectName};
+
+    use super::*;
+
+    #[track_caller]
+    fn check(content: ToolResultPart, dialects: &[DialectName], expected: Value) {
+        for dialect in dialects {
+            let content = vec![content.clone()];
+            let display = ResultDisplay::markdown("");
+            let result = ToolResult { content, display, structured: json!({}), locations: vec![] };
+            let rendered = Dialect::new(*dialect).render("x", &result);
+            let written =
+                super::result(CallOutcome { result, rendered }, StructuredContentMode::Absent);
+            let written = serde_json::to_value(&written.content[0]).unwrap();
+            assert_eq!(written, expected, "{dialect}");
+        }
+    }
+
+    #[test]
+    fn every_dialect_ends_in_blocks_that_mcp_knows() {
+        let all = &DialectName::ALL;
+        let (mime, data) = ("image/png".to_owned(), "AA==".to_owned());
+        check(ToolResultPart::Text("a".into()), all, json!({"type": "text", "text": "a"}));
+        check(
+            ToolResultPart::Image { mime, data: data.clone() },
+            all,
+            json!({"type": "image", "mimeType": "image/png", "data": "AA=="}),
+        );
+        check(
+            ToolResultPart::Audio { mime: "audio/wav".into(), data: data.clone() },
+            all,
+            json!({"type": "audio", "mimeType": "audio/wav", "data": "AA=="}),
+        );
+        check(
+            ToolResultPart::Resource {
+                uri: "file:///a.pdf".into(),
+                mime: "application/pdf".into(),
+                data,
+            },
+            all,
+            json!({"type": "resource", "resource": {
+                "uri": "file:///a.pdf", "mimeType": "application/pdf", "blob": "AA==",
+            }}),
+        );
+    }
+
+    #[test]
+    fn a_change_is_a_text_too() {
+        let diff = FileDiff {
+            path: "a.rs".into(),
+            unified: "-a\n+b".into(),
+            old_text: None,
+            new_text: None,
+            partial: true,
+        };
+        let change = ToolResultPart::Diff { summary: "changed a.rs".into(), diff };
+        check(
+            change.clone(),
+            &[DialectName::Canonical, DialectName::Qwen, DialectName::Opencode],
+            json!({"type": "text", "text": "changed a.rs\n-a\n+b"}),
+        );
+        check(change, &[DialectName::Acp], json!({"type": "text", "text": "a.rs\n-a\n+b"}));
+    }
+}

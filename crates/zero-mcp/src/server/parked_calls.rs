@@ -1,0 +1,139 @@
+//! Calls that wait for an answer while no request of theirs is open.
+//!
+//! A client without a connection of its own is asked by ending its request: it repeats the request
+//! with the answer and a handle, and the very call that asked goes on. The call lives here
+//! meanwhile. The handle says nothing and cannot be guessed; it counts once, for the same tool with
+//! the same arguments, and only for some minutes.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rmcp::ErrorData;
+use rmcp::model::{
+    ElicitRequest, ElicitRequestParams, ElicitResult, InputRequest, InputRequiredResult,
+    InputResponses, JsonObject,
+};
+use tokio::task::AbortHandle;
+
+use super::call_router::ClientQuestion;
+use super::random_handle;
+use super::running_call::RunningCall;
+
+/// The name of the one question that is asked at a time.
+const QUESTION: &str = "question";
+
+/// Calls that wait for an answer.
+pub(super) struct ParkedCalls {
+    parked: Mutex<HashMap<String, ParkedCall>>,
+    calls_max: usize,
+    age_max: Duration,
+}
+
+/// What was asked for, which an answer must repeat.
+#[derive(PartialEq)]
+pub(super) struct ParkedRequest {
+    pub(super) tool: String,
+    pub(super) arguments: JsonObject,
+}
+
+struct ParkedCall {
+    wish: ParkedRequest,
+    running: RunningCall,
+    ask: ClientQuestion,
+    expiry: AbortHandle,
+}
+
+/// What an answer led to.
+pub(super) enum ResumeOutcome {
+    /// The call goes on.
+    Running(RunningCall, ParkedRequest),
+    /// The answer is still missing: the same question again.
+    Again(InputRequiredResult),
+}
+
+impl ParkedCalls {
+    pub(super) fn new(calls_max: usize, age_max: Duration) -> Arc<Self> {
+        Arc::new(Self { parked: Mutex::default(), calls_max, age_max })
+    }
+
+    /// Keeps a call until its question is answered; gives back what the client is told. None, and
+    /// the call ends, when too many wait already.
+    pub(super) fn park(
+        self: &Arc<Self>,
+        running: RunningCall,
+        ask: ClientQuestion,
+        wish: ParkedRequest,
+    ) -> Option<InputRequiredResult> {
+        let handle = random_handle::handle()?;
+        let told = question(&ask.params, &handle);
+        let mut parked = self.parked();
+        if parked.len() >= self.calls_max {
+            return None;
+        }
+        let expiry = self.expire(handle.clone());
+        parked.insert(handle, ParkedCall { wish, running, ask, expiry });
+        Some(told)
+    }
+
+    /// Answers the question of a call. What does not belong to it leaves it waiting.
+    pub(super) fn resume(
+        &self,
+        handle: &str,
+        wish: ParkedRequest,
+        responses: Option<&InputResponses>,
+    ) -> Result<ResumeOutcome, ErrorData> {
+        let mut all = self.parked();
+        let unknown = || {
+            invalid(
+                "`requestState` names no call that waits for an answer: it was answered, has expired, or belongs to another tool or other arguments; call the tool again without it",
+            )
+        };
+        let parked = all.get(handle).filter(|parked| parked.wish == wish).ok_or_else(unknown)?;
+        let Some(response) = responses.and_then(|responses| responses.get(QUESTION)) else {
+            return Ok(ResumeOutcome::Again(question(&parked.ask.params, handle)));
+        };
+        let answer: ElicitResult = serde_json::from_value(response.clone()).map_err(|error| {
+            invalid(format!("`inputResponses.{QUESTION}` is no answer to an elicitation: {error}"))
+        })?;
+        let Some(parked) = all.remove(handle) else { return Err(unknown()) };
+        parked.expiry.abort();
+        // The call may have given up meanwhile; then its result says so.
+        let _ = parked.ask.answer.send(answer);
+        Ok(ResumeOutcome::Running(parked.running, wish))
+    }
+
+    /// Ends every call that waits.
+    pub(super) fn clear(&self) {
+        let ended = std::mem::take(&mut *self.parked());
+        for parked in ended.into_values() {
+            parked.expiry.abort();
+        }
+    }
+
+    fn expire(self: &Arc<Self>, handle: String) -> AbortHandle {
+        let (pending, age_max) = (Arc::downgrade(self), self.age_max);
+        let wait = async move {
+            tokio::time::sleep(age_max).await;
+            if let Some(pending) = pending.upgrade() {
+                let expired = pending.parked().remove(&handle);
+                drop(expired);
+            }
+        };
+        tokio::spawn(wait).abort_handle()
+    }
+
+    fn parked(&self) -> MutexGuard<'_, HashMap<String, ParkedCall>> {
+        self.parked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn question(params: &ElicitRequestParams, handle: &str) -> InputRequiredResult {
+    let request = InputRequest::Elicitation(ElicitRequest::new(params.clone()));
+    let requests = BTreeMap::from([(QUESTION.to_owned(), request)]);
+    InputRequiredResult::new(Some(requests), Some(handle.to_owned()))
+}
+
+fn invalid(message: impl Into<std::borrow::Cow<'static, str>>) -> ErrorData {
+    ErrorData::invalid_params(message, None)
+}

@@ -1,0 +1,128 @@
+//! One call, from a request to its result.
+//!
+//! The call is a task of its own: it can outlive the request that made it while it waits for an
+//! answer, and a client that does not read cannot hold it up. Whoever lets go of it ends it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rmcp::model::{ClientResult, ElicitResult, ElicitationAction};
+use rmcp::model::{ElicitRequest, JsonObject, ServerRequest};
+use rmcp::service::{Peer, PeerRequestOptions, RequestHandle, RoleServer};
+use serde_json::Value;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio_util::sync::{CancellationToken, DropGuard};
+use zero_core::{ErrorReason, ToolCall, ToolError};
+use zero_runtime::tool_host::new_call_id;
+use zero_runtime::{CallReport, Dialect, ToolHost, ToolHostSession};
+
+use super::call_router::{ClientQuestion, ElicitationSupport, McpCallRouteReceiver, McpCallRouter};
+use super::progress::ProgressReporter;
+
+/// How long it may take to tell a client that a question is withdrawn.
+const WITHDRAWN_WITHIN: Duration = Duration::from_secs(5);
+
+/// A call that runs.
+pub(super) struct RunningCall {
+    done: JoinHandle<CallReport>,
+    line: McpCallRouteReceiver,
+    _end: DropGuard,
+}
+
+/// What a call is made with.
+pub(super) struct CallSetup {
+    pub(super) host: Arc<ToolHost>,
+    pub(super) dialect: Arc<Dialect>,
+    pub(super) session: Arc<ToolHostSession>,
+    pub(super) board: Arc<McpCallRouter>,
+    pub(super) reach: ElicitationSupport,
+    /// Ends the call.
+    pub(super) stop: CancellationToken,
+    /// Held until the call has ended.
+    pub(super) running: watch::Receiver<()>,
+}
+
+/// What happens next to a call.
+pub(super) enum CallStep {
+    /// It is over.
+    Done(Result<CallReport, ToolError>),
+    /// It has a question.
+    Asked(ClientQuestion),
+}
+
+impl RunningCall {
+    /// Makes a call.
+    pub(super) fn start(start: CallSetup, tool: String, arguments: JsonObject) -> Self {
+        let CallSetup { host, dialect, session, board, reach, stop, running } = start;
+        let id = new_call_id();
+        let line = board.open(id.clone(), reach);
+        let input = Value::Object(arguments);
+        let call = ToolCall { id, session: session.id().cloned(), tool, input, timeout: None };
+        let end = stop.clone().drop_guard();
+        let done = tokio::spawn(async move {
+            let _running = running;
+            host.call(&session, &dialect, call, &stop).await
+        });
+        Self { done, line, _end: end }
+    }
+
+    /// Waits for its end or its next question, and passes on what it says until then.
+    pub(super) async fn next(&mut self, teller: &mut ProgressReporter) -> CallStep {
+        loop {
+            tokio::select! {
+                biased;
+                done = &mut self.done => {
+                    let broken = |_| ToolError::failed(ErrorReason::Panic, "the call broke off; please report it");
+                    return CallStep::Done(done.map_err(broken));
+                }
+                Some(ask) = self.line.questions.recv() => return CallStep::Asked(ask),
+                () = teller.wait(&mut self.line.news) => teller.tell(&mut self.line.news).await,
+            }
+        }
+    }
+}
+
+/// Puts a question to a client that takes requests. It waits as long as the client does, and is
+/// withdrawn when the call gives up.
+pub(super) async fn put(peer: &Peer<RoleServer>, mut ask: ClientQuestion) {
+    let request = ServerRequest::ElicitRequest(ElicitRequest::new(ask.params));
+    let sent = peer.send_cancellable_request(request, PeerRequestOptions::no_options()).await;
+    let Ok(sent) = sent else { return };
+    let mut open = ClientQuestionGuard(Some(sent));
+    tokio::select! {
+        answer = open.answer() => {
+            let answer = match answer {
+                Some(ClientResult::ElicitResult(answer)) => answer,
+                // No answer is not a yes.
+                _ => ElicitResult::new(ElicitationAction::Cancel),
+            };
+            let _ = ask.answer.send(answer);
+        }
+        () = ask.answer.closed() => {}
+    }
+}
+
+/// A question that a client has. It is withdrawn when nobody waits for the answer any more, and
+/// that is also when the request is cancelled that waits here.
+struct ClientQuestionGuard(Option<RequestHandle<RoleServer>>);
+
+impl ClientQuestionGuard {
+    async fn answer(&mut self) -> Option<ClientResult> {
+        let answer = (&mut self.0.as_mut()?.rx).await;
+        self.0 = None;
+        answer.ok()?.ok()
+    }
+}
+
+impl Drop for ClientQuestionGuard {
+    fn drop(&mut self) {
+        let Some(sent) = self.0.take() else { return };
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        // The client may be gone as well.
+        runtime.spawn(async move {
+            let withdrawn = sent.cancel(Some("the call is over".to_owned()));
+            let _ = tokio::time::timeout(WITHDRAWN_WITHIN, withdrawn).await;
+        });
+    }
+}

@@ -1,0 +1,335 @@
+//! What a client may ask of us, and how it is answered.
+
+use std::sync::{Arc, OnceLock};
+
+use rmcp::model::{
+    CacheScope, CallToolRequestParams, CallToolResponse, DiscoverResult, ErrorCode,
+    InitializeRequestParams, InitializeResult, ListToolsResult, PaginatedRequestParams,
+    ProtocolVersion, SubscriptionFilter, Tool,
+};
+use rmcp::service::{NotificationContext, Peer, RequestContext, RoleServer, SubscriptionContext};
+use rmcp::{ErrorData, ServerHandler};
+use tokio::sync::OwnedSemaphorePermit;
+use tokio_util::sync::{CancellationToken, DropGuard};
+use zero_core::{ErrorReason, ToolError};
+use zero_runtime::ToolHostSession;
+
+use super::McpServiceState;
+use super::call_router::ElicitationSupport;
+use super::client_sessions::{LazySession, session_of};
+use super::mcp_format::{self, StructuredContentMode};
+use super::parked_calls::{ParkedRequest, ResumeOutcome};
+use super::progress::ProgressReporter;
+use super::running_call::{CallSetup, CallStep, RunningCall, put};
+
+/// How long a list may be taken for true. Who listens for changes hears of them at once.
+const LIST_TTL_MS: u64 = 30_000;
+
+/// Serves one client: a connection, or over HTTP also a single request.
+pub(super) struct McpServiceHandler {
+    server: Arc<McpServiceState>,
+    /// Of a client that shook hands.
+    own: OnceLock<HandshakeClient>,
+}
+
+struct HandshakeClient {
+    session: LazySession,
+    gone: CancellationToken,
+    _gone: DropGuard,
+    _place: OwnedSemaphorePermit,
+}
+
+/// The two protocols, by what a request can be answered with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ProtocolStyle {
+    /// A handshake, and requests both ways.
+    Handshake,
+    /// Every request stands alone; what a client is asked is part of a result.
+    Alone,
+}
+
+impl ProtocolStyle {
+    fn of(cx: &RequestContext<RoleServer>) -> Self {
+        match cx.protocol_version() {
+            Some(version) if !version.has_initialize() => Self::Alone,
+            _ => Self::Handshake,
+        }
+    }
+}
+
+impl McpServiceHandler {
+    pub(super) fn new(server: Arc<McpServiceState>) -> Self {
+        Self { server, own: OnceLock::new() }
+    }
+
+    async fn session(&self) -> Result<Arc<ToolHostSession>, ToolError> {
+        let session = self.own.get().map_or(&self.server.alone, |own| &own.session);
+        session.get(&self.server.host, &self.server.sessions).await
+    }
+
+    /// Cancelled when the client has ended its session.
+    fn gone(&self, cx: &RequestContext<RoleServer>) -> CancellationToken {
+        let Some(own) = self.own.get() else { return CancellationToken::new() };
+        let http = cx.extensions.get::<http::request::Parts>();
+        if let Some(session) = http.and_then(|head| session_of(&head.headers)) {
+            self.server.http_sessions.note(session, &own.gone);
+        }
+        own.gone.clone()
+    }
+
+    /// Makes a call, or goes on with the one that an answer belongs to.
+    async fn begin(
+        &self,
+        request: CallToolRequestParams,
+        cx: &RequestContext<RoleServer>,
+    ) -> Result<Result<CallAdmission, ToolError>, ErrorData> {
+        let tool = request.name.into_owned();
+        let arguments = request.arguments.unwrap_or_default();
+        let era = ProtocolStyle::of(cx);
+        if let (Some(state), ProtocolStyle::Alone) = (&request.request_state, era) {
+            let wish = ParkedRequest { tool, arguments };
+            let resumed =
+                self.server.pending.resume(state, wish, request.input_responses.as_ref())?;
+            return Ok(Ok(match resumed {
+                ResumeOutcome::Running(running, wish) => {
+                    CallAdmission::Running { tool: wish.tool.clone(), running, wish: Some(wish) }
+                }
+                ResumeOutcome::Again(question) => CallAdmission::Asked(question.into()),
+            }));
+        }
+        let session = match self.session().await {
+            Ok(session) => session,
+            Err(error) => return Ok(Err(error.for_tool(&tool))),
+        };
+        let version = cx.protocol_version();
+        let reach = match (era, self.own.get()) {
+            // It speaks a protocol with requests both ways, but there is no other way.
+            (ProtocolStyle::Handshake, None) => ElicitationSupport::of(version.as_ref(), None),
+            _ => ElicitationSupport::of(version.as_ref(), cx.client_capabilities().as_ref()),
+        };
+        // Only who can be asked without a connection has to repeat what was asked for.
+        let wish = (era == ProtocolStyle::Alone && reach.asks())
+            .then(|| ParkedRequest { tool: tool.clone(), arguments: arguments.clone() });
+        let start = CallSetup {
+            host: Arc::clone(&self.server.host),
+            dialect: Arc::clone(&self.server.dialect),
+            session,
+            board: Arc::clone(&self.server.board),
+            reach,
+            stop: self.server.stop.child_token(),
+            running: self.server.running.subscribe(),
+        };
+        let running = RunningCall::start(start, tool.clone(), arguments);
+        Ok(Ok(CallAdmission::Running { tool, running, wish }))
+    }
+
+    /// Sees a call through to its result, or to a question that ends the request.
+    async fn finish(
+        &self,
+        tool: &str,
+        mut running: RunningCall,
+        wish: Option<ParkedRequest>,
+        cx: &RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let mut teller = ProgressReporter::new(cx.peer.clone(), cx.meta.get_progress_token());
+        loop {
+            match (running.next(&mut teller).await, wish.is_some()) {
+                (CallStep::Done(report), _) => {
+                    let outcome = report.and_then(|report| report.outcome);
+                    return match outcome {
+                        Ok(outcome) => {
+                            Ok(mcp_format::result(outcome, self.structured(tool)).into())
+                        }
+                        Err(error) => failed(error),
+                    };
+                }
+                (CallStep::Asked(ask), false) => put(&cx.peer, ask).await,
+                (CallStep::Asked(ask), true) => {
+                    let parked = wish.and_then(|wish| self.server.pending.park(running, ask, wish));
+                    return match parked {
+                        Some(question) => Ok(question.into()),
+                        None => failed(ToolError::failed(
+                            ErrorReason::QueueFull,
+                            format!("{} calls wait for an answer already; answer one of them, or try again later", self.server.limits.pending_max),
+                        ).for_tool(tool)),
+                    };
+                }
+            }
+        }
+    }
+
+    fn structured(&self, tool: &str) -> StructuredContentMode {
+        let listed = self.server.listing.now();
+        match listed.get(tool).is_some_and(|tool| tool.output_schema.is_some()) {
+            true => StructuredContentMode::Promised,
+            false => StructuredContentMode::Absent,
+        }
+    }
+}
+
+/// A request that was understood.
+enum CallAdmission {
+    Running { tool: String, running: RunningCall, wish: Option<ParkedRequest> },
+    Asked(CallToolResponse),
+}
+
+/// A tool that does not exist is an error of the protocol; everything else is the model's to read.
+fn failed(error: ToolError) -> Result<CallToolResponse, ErrorData> {
+    if error.reason() == Some(ErrorReason::UnknownTool) {
+        return Err(ErrorData::invalid_params(error.message, None));
+    }
+    Ok(mcp_format::failure(error).into())
+}
+
+impl ServerHandler for McpServiceHandler {
+    fn get_info(&self) -> rmcp::model::ServerConfig {
+        self.server.info.clone()
+    }
+
+    async fn initialize(
+        &self,
+        request: InitializeRequestParams,
+        cx: RequestContext<RoleServer>,
+    ) -> Result<InitializeResult, ErrorData> {
+        let Ok(place) = Arc::clone(&self.server.clients).try_acquire_owned() else {
+            let message = format!(
+                "{} clients are connected already; end one, or try again later",
+                self.server.limits.sessions_max
+            );
+            return Err(ErrorData::new(ErrorCode::INTERNAL_ERROR, message, None));
+        };
+        let answer = self.negotiate_initialize(&request)?;
+        cx.peer.set_peer_info(request);
+        let gone = CancellationToken::new();
+        let guard = gone.clone().drop_guard();
+        let own =
+            HandshakeClient { session: LazySession::default(), gone, _gone: guard, _place: place };
+        // A second handshake on one connection goes on with the session of the first.
+        let _ = self.own.set(own);
+        Ok(answer)
+    }
+
+    async fn discover(&self, _: RequestContext<RoleServer>) -> Result<DiscoverResult, ErrorData> {
+        // Those that need a handshake are settled by it, and are of no use to who does without.
+        let versions = ProtocolVersion::KNOWN_VERSIONS.iter();
+        let versions = versions.filter(|version| !version.has_initialize()).cloned().collect();
+        let result = DiscoverResult::from_server_info(versions, self.server.info.clone());
+        Ok(result.with_ttl_ms(LIST_TTL_MS))
+    }
+
+    async fn on_initialized(&self, cx: NotificationContext<RoleServer>) {
+        let Some(own) = self.own.get() else { return };
+        let (server, gone) = (Arc::clone(&self.server), own.gone.clone());
+        tokio::spawn(announce(server, gone, cx.peer));
+    }
+
+    async fn list_tools(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        cx: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        if request.is_some_and(|request| request.cursor.is_some()) {
+            let message =
+                "there is no such page: all tools are on the first one; list without a cursor";
+            return Err(ErrorData::invalid_params(message, None));
+        }
+        let mut result = ListToolsResult::with_all_items(self.server.listing.now().tools.clone());
+        if ProtocolStyle::of(&cx) == ProtocolStyle::Alone {
+            result.meta = Some(self.server.whose.clone());
+            result = result.with_ttl_ms(LIST_TTL_MS).with_cache_scope(CacheScope::Private);
+        }
+        Ok(result)
+    }
+
+    fn get_tool(&self, name: &str) -> Option<Tool> {
+        self.server.listing.now().get(name).cloned()
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        cx: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let Ok(_place) = self.server.calls.try_acquire() else {
+            let message = format!(
+                "{} calls are being made already; wait for one of them",
+                self.server.limits.calls_max
+            );
+            let error = ToolError::failed(ErrorReason::QueueFull, message).for_tool(&request.name);
+            return failed(error);
+        };
+        let gone = self.gone(&cx);
+        let call = async {
+            match self.begin(request, &cx).await? {
+                Ok(CallAdmission::Running { tool, running, wish }) => {
+                    self.finish(&tool, running, wish, &cx).await
+                }
+                Ok(CallAdmission::Asked(question)) => Ok(question),
+                Err(error) => failed(error),
+            }
+        };
+        // Letting go of a call ends it. Nobody waits for what is said then.
+        let mut response = tokio::select! {
+            biased;
+            () = cx.ct.cancelled() => failed(ToolError::cancelled()),
+            response = call => response,
+            () = self.server.stop.cancelled() => failed(ToolError::cancelled()),
+            () = gone.cancelled() => failed(ToolError::cancelled()),
+        }?;
+        if let (CallToolResponse::Complete(result), ProtocolStyle::Alone) =
+            (&mut response, ProtocolStyle::of(&cx))
+        {
+            result.meta = Some(self.server.whose.clone());
+        }
+        Ok(response)
+    }
+
+    fn accepted_subscription_filter(
+        &self,
+        asked: &SubscriptionFilter,
+    ) -> Option<SubscriptionFilter> {
+        let tools = SubscriptionFilter::builder().tools_list_changed().build();
+        Some(asked.intersection(&tools))
+    }
+
+    async fn listen(&self, subscription: SubscriptionContext) -> Result<(), ErrorData> {
+        let Ok(_place) = self.server.listeners.try_acquire() else {
+            let message =
+                "too many subscriptions are open already; end one, or list again from time to time";
+            return Err(ErrorData::internal_error(message, None));
+        };
+        let mut changes = self.server.changes.clone();
+        changes.mark_unchanged();
+        loop {
+            tokio::select! {
+                () = subscription.cancelled() => return Ok(()),
+                () = self.server.stop.cancelled() => return Ok(()),
+                change = changes.changed() => {
+                    let told = subscription.sink().notify_tool_list_changed();
+                    if change.is_err() || told.await.is_err() {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Tells a client that shook hands when it should list again, for as long as it is there.
+async fn announce(server: Arc<McpServiceState>, gone: CancellationToken, peer: Peer<RoleServer>) {
+    let (mut changes, stop) = (server.changes.clone(), server.stop.clone());
+    // What keeps the client's session must not be kept by this.
+    drop(server);
+    changes.mark_unchanged();
+    loop {
+        tokio::select! {
+            () = gone.cancelled() => return,
+            () = stop.cancelled() => return,
+            change = changes.changed() => {
+                if change.is_err() || peer.notify_tool_list_changed().await.is_err() {
+                    return;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! The list of tools, made once for each state of the registry.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rmcp::model::Tool;
+use tokio::sync::{broadcast, watch};
+use tokio_util::sync::CancellationToken;
+use zero_core::ToolName;
+use zero_runtime::dialect::DialectTool;
+use zero_runtime::{Dialect, RegistryChange, ToolRegistry};
+
+use super::mcp_format;
+
+/// How long changes are gathered before they are told: a server that comes brings many tools.
+const GATHER: Duration = Duration::from_millis(50);
+
+/// The tools as they are listed in one state of the registry.
+pub(super) struct McpToolListSnapshot {
+    version: u64,
+    pub(super) tools: Vec<Tool>,
+    places: HashMap<String, usize>,
+}
+
+impl McpToolListSnapshot {
+    /// The tool of that name.
+    pub(super) fn get(&self, name: &str) -> Option<&Tool> {
+        self.places.get(name).and_then(|place| self.tools.get(*place))
+    }
+}
+
+/// The list of a server.
+pub(super) struct McpToolListCache {
+    registry: Arc<ToolRegistry>,
+    dialect: Arc<Dialect>,
+    order: Vec<ToolName>,
+    latest: Mutex<Option<Arc<McpToolListSnapshot>>>,
+    /// What clients know, or were told that they do not know any more.
+    told: Mutex<Option<Arc<McpToolListSnapshot>>>,
+}
+
+impl McpToolListCache {
+    pub(super) fn new(
+        registry: Arc<ToolRegistry>,
+        dialect: Arc<Dialect>,
+        order: Vec<ToolName>,
+    ) -> Self {
+        Self { registry, dialect, order, latest: Mutex::default(), told: Mutex::default() }
+    }
+
+    /// The list as it is now.
+    pub(super) fn now(&self) -> Arc<McpToolListSnapshot> {
+        let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        // Read first: a change in between makes the next one look again.
+        let version = self.registry.version();
+        match &*latest {
+            Some(listed) if listed.version == version => Arc::clone(listed),
+            _ => {
+                let listed = Arc::new(self.make(version));
+                self.told
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .get_or_insert_with(|| Arc::clone(&listed));
+                *latest = Some(Arc::clone(&listed));
+                listed
+            }
+        }
+    }
+
+    fn make(&self, version: u64) -> McpToolListSnapshot {
+        let mut offered = self.dialect.offered(&self.registry);
+        in_order(&mut offered, &self.order);
+        let tools: Vec<Tool> = offered.iter().map(mcp_format::listed).collect();
+        let places =
+            tools.iter().enumerate().map(|(place, tool)| (tool.name.to_string(), place)).collect();
+        McpToolListSnapshot { version, tools, places }
+    }
+
+    /// Whether clients should hear of a change. What they have never seen has not changed.
+    fn is_news(&self) -> bool {
+        let told = self.told.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let Some(told) = told else { return false };
+        let now = self.now();
+        if told.tools == now.tools {
+            return false;
+        }
+        *self.told.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
+        true
+    }
+}
+
+/// Puts tools in the order in which zero brings them, whatever a dialect calls them; those from
+/// elsewhere follow as they are.
+pub fn in_order(offered: &mut [DialectTool], order: &[ToolName]) {
+    let place = |tool: &DialectTool| {
+        let name = &tool.registered.tool.spec().name;
+        order.iter().position(|known| known == name).unwrap_or(order.len())
+    };
+    offered.sort_by_key(place);
+}
+
+/// Counts up in `told` whenever clients should list again, until `stop`.
+pub(super) async fn watch(
+    listing: Arc<McpToolListCache>,
+    mut changes: broadcast::Receiver<RegistryChange>,
+    told: watch::Sender<u64>,
+    stop: CancellationToken,
+) {
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            change = changes.recv() => match change {
+                Ok(_) | Err(broadcast::error::RecvError::Lagged(_)) => {}
+                Err(broadcast::error::RecvError::Closed) => return,
+            },
+        }
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = tokio::time::sleep(GATHER) => {}
+        }
+        // All that came so far is in the list that is looked at next.
+        changes = changes.resubscribe();
+        if listing.is_news() {
+            told.send_modify(|count| *count += 1);
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! The transport: a message a line, both ways.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
+use rmcp::transport::Transport;
+use serde::Serialize;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::task::{JoinError, JoinHandle};
+use tokio_util::sync::CancellationToken;
+use zero_runtime::line_reader::{LineEvent, LineReader};
+
+use super::McpMessageLimits;
+use super::connection_diagnostics::{ConnectionDiagnostics, DisconnectCause};
+use super::message_intake::{IntakeOutcome, MessageIntake};
+use super::outbound_queue::{McpSendError, OutboundQueue};
+use super::role::ConnectionRole;
+
+/// A line of at least this long is looked at beside the runtime: whoever shares it with us goes on
+/// meanwhile.
+const LONG_LINE: usize = 256 << 10;
+/// Refusals that wait for room to be written. With more of them, reading waits.
+const REPLIES_WAITING_MAX: usize = 1024;
+
+/// A transport for the SDK over a pair of streams.
+///
+/// A task of its own writes, so that reading waits for what is written only where the other end
+/// says more and more that is refused and does not read the refusals. When it does not read for too
+/// long, or cannot be written to, the transport closes, and [`LineTransport::closed_because`] says why.
+pub struct LineTransport<R: ConnectionRole> {
+    reader: LineReader,
+    inbox: VecDeque<RxJsonRpcMessage<R>>,
+    /// Refusals that are not written yet. They outlive a read that is dropped half-way.
+    replies: VecDeque<TxJsonRpcMessage<R>>,
+    intake: Arc<MessageIntake<R>>,
+    outbox: OutboundQueue,
+    troubles: ConnectionDiagnostics,
+    eof: CancellationToken,
+    /// A long line that is being looked at. It outlives a read that is dropped half-way.
+    taking: Option<JoinHandle<IntakeOutcome<R>>>,
+}
+
+impl<R: ConnectionRole> LineTransport<R> {
+    /// Starts to talk over a pair of streams. Must be called within a runtime.
+    pub fn new(
+        input: impl AsyncRead + Send + Unpin + 'static,
+        output: impl AsyncWrite + Send + Unpin + 'static,
+        limits: McpMessageLimits,
+        troubles: ConnectionDiagnostics,
+    ) -> Self {
+        Self {
+            reader: LineReader::new(input, limits.line_bytes_max),
+            inbox: VecDeque::new(),
+            replies: VecDeque::new(),
+            intake: Arc::new(MessageIntake::new(limits, troubles.clone())),
+            outbox: OutboundQueue::start(output, &limits, troubles.clone()),
+            troubles,
+            eof: CancellationToken::new(),
+            taking: None,
+        }
+    }
+
+    /// What went wrong on this connection.
+    pub fn troubles(&self) -> &ConnectionDiagnostics {
+        &self.troubles
+    }
+
+    /// Cancelled once the other end has ended its stream, or the connection is broken.
+    pub fn eof(&self) -> CancellationToken {
+        self.eof.clone()
+    }
+
+    /// Cancelling it closes the output once what waits is written.
+    pub fn closing(&self) -> CancellationToken {
+        self.outbox.closing.clone()
+    }
+
+    /// Cancelled once everything that was sent is written, or cannot be.
+    pub fn written(&self) -> CancellationToken {
+        self.outbox.closed.clone()
+    }
+
+    /// Why the connection is closed, if it is.
+    pub fn closed_because(&self) -> Option<DisconnectCause> {
+        self.troubles.closed()
+    }
+
+    async fn next_message(&mut self) -> Option<RxJsonRpcMessage<R>> {
+        loop {
+            if !self.inbox.is_empty() {
+                // The SDK starts a task for each message: without a pause now and then, a flood of
+                // them would pile up before any of these had run. It may drop this future while it
+                // pauses, so a message is taken only afterwards.
+                tokio::task::coop::consume_budget().await;
+                return self.inbox.pop_front();
+            }
+            let ended = self.eof.is_cancelled() && self.taking.is_none();
+            if ended && self.replies.is_empty() {
+                return None;
+            }
+            let may_read = !ended && self.replies.len() < REPLIES_WAITING_MAX;
+            let line = tokio::select! {
+                biased;
+                () = self.outbox.closed.cancelled() => {
+                    self.eof.cancel();
+                    return None;
+                }
+                sent = send_first(&self.outbox, &mut self.replies), if !self.replies.is_empty() => {
+                    if sent.is_err() {
+                        self.troubles.refused("the refusal of a message could not be sent");
+                    }
+                    continue;
+                }
+                Some(taken) = finished(&mut self.taking) => {
+                    self.taking = None;
+                    match taken {
+                        Ok(taken) => self.deliver(taken),
+                        Err(error) => self.end(DisconnectCause::ReadFailed { why: error.to_string() }),
+                    }
+                    continue;
+                }
+                line = self.reader.next(), if may_read && self.taking.is_none() => line,
+            };
+            let taken = match line {
+                Ok(LineEvent::Whole(mut line)) if line.len() >= LONG_LINE => {
+                    let intake = Arc::clone(&self.intake);
+                    self.taking = Some(tokio::task::spawn_blocking(move || intake.take(&mut line)));
+                    continue;
+                }
+                Ok(LineEvent::Whole(mut line)) => {
+                    let taken = self.intake.take(&mut line);
+                    self.reader.reuse(line);
+                    taken
+                }
+                Ok(LineEvent::TooLong(head)) => self.intake.take_head(&head),
+                Ok(LineEvent::TooLongEnd(tail)) => self.intake.take_tail(&tail),
+                Ok(LineEvent::End(mut rest)) => {
+                    self.end(DisconnectCause::ByPeer);
+                    self.intake.take(&mut rest)
+                }
+                Err(error) => {
+                    self.end(DisconnectCause::ReadFailed { why: error.to_string() });
+                    continue;
+                }
+            };
+            self.deliver(taken);
+            tokio::task::coop::consume_budget().await;
+        }
+    }
+
+    fn deliver(&mut self, taken: IntakeOutcome<R>) {
+        self.inbox.extend(taken.messages);
+        self.replies.extend(taken.replies);
+    }
+
+    fn end(&mut self, why: DisconnectCause) {
+        self.troubles.close(why);
+        self.eof.cancel();
+    }
+}
+
+/// Sends the first reply once there is room for it; until then it stays where it is.
+async fn send_first<T: Serialize>(
+    outbox: &OutboundQueue,
+    replies: &mut VecDeque<T>,
+) -> Result<(), McpSendError> {
+    let room = outbox.room().await?;
+    replies.pop_front().map_or(Ok(()), |reply| room.send(&reply))
+}
+
+/// What came of a long line, if one is being looked at.
+async fn finished<T>(taking: &mut Option<JoinHandle<T>>) -> Option<Result<T, JoinError>> {
+    match taking {
+        Some(taking) => Some(taking.await),
+        None => None,
+    }
+}
+
+impl<R: ConnectionRole> Transport<R> for LineTransport<R> {
+    type Error = McpSendError;
+
+    fn send(
+        &mut self,
+        item: TxJsonRpcMessage<R>,
+    ) -> impl Future<Output = Result<(), McpSendError>> + Send + 'static {
+        self.intake.sending(&item);
+        self.outbox.clone().send(item)
+    }
+
+    async fn receive(&mut self) -> Option<RxJsonRpcMessage<R>> {
+        self.next_message().await
+    }
+
+    async fn close(&mut self) -> Result<(), McpSendError> {
+        self.outbox.close().await;
+        Ok(())
+    }
+}
+
+impl<R: ConnectionRole> Drop for LineTransport<R> {
+    fn drop(&mut self) {
+        self.outbox.closing.cancel();
+    }
+}

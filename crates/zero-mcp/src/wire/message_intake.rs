@@ -1,0 +1,338 @@
+//! What is done with a message that comes in, before the SDK sees it.
+//!
+//! It is weighed, taken apart, matched with what was asked, cleaned and only then parsed. What is
+//! left is a message that the SDK can use, an error for the one who waits, or nothing.
+
+use std::borrow::Cow;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use rmcp::model::{
+    ErrorCode, ErrorData, JsonRpcMessage, JsonRpcRequest, JsonRpcVersion2_0, RequestId,
+};
+use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
+
+use super::connection_diagnostics::ConnectionDiagnostics;
+use super::envelope::{self, EnvelopeId, MessageEnvelope};
+use super::pending_requests::{PendingRequests, RequestAdmission};
+use super::role::ConnectionRole;
+use super::{McpMessageLimits, json_scan, sanitize};
+
+/// Messages of a batch that are looked at.
+const BATCH_MAX: usize = 64;
+
+/// Takes the messages of one connection in.
+pub struct MessageIntake<R: ConnectionRole> {
+    limits: McpMessageLimits,
+    troubles: ConnectionDiagnostics,
+    ledger: Mutex<PendingRequests>,
+    role: std::marker::PhantomData<R>,
+}
+
+/// What came of a message.
+pub struct IntakeOutcome<R: ConnectionRole> {
+    /// What the SDK gets, in order.
+    pub messages: Vec<RxJsonRpcMessage<R>>,
+    /// What the other end gets.
+    pub replies: Vec<TxJsonRpcMessage<R>>,
+}
+
+impl<R: ConnectionRole> IntakeOutcome<R> {
+    fn nothing() -> Self {
+        Self { messages: Vec::new(), replies: Vec::new() }
+    }
+
+    fn message(message: RxJsonRpcMessage<R>) -> Self {
+        Self { messages: vec![message], replies: Vec::new() }
+    }
+
+    /// An error for a request; without an id where its own is none.
+    fn reply(error: ErrorData, id: Option<RequestId>) -> Self {
+        Self { messages: Vec::new(), replies: vec![JsonRpcMessage::error(error, id)] }
+    }
+}
+
+impl<R: ConnectionRole> MessageIntake<R> {
+    /// Takes messages within limits, and notes what is wrong with them.
+    pub fn new(limits: McpMessageLimits, troubles: ConnectionDiagnostics) -> Self {
+        Self { limits, troubles, ledger: Mutex::default(), role: std::marker::PhantomData }
+    }
+
+    /// Notes a message that is about to be sent. Without that, its answer is one to nothing.
+    pub fn sending(&self, message: &TxJsonRpcMessage<R>) {
+        let mut ledger = self.ledger();
+        match message {
+            JsonRpcMessage::Request(request) => {
+                ledger.ask(request.id.clone(), R::asked(&request.request));
+            }
+            JsonRpcMessage::Response(response) => ledger.end(&response.id),
+            JsonRpcMessage::Error(error) => {
+                if let Some(id) = &error.id {
+                    ledger.end(id);
+                }
+            }
+            JsonRpcMessage::Notification(notification) => {
+                if let Some(id) = R::given_up(&notification.notification) {
+                    ledger.give_up(id);
+                }
+            }
+        }
+    }
+
+    /// Takes a message in. The bytes may be mended in place.
+    pub fn take(&self, line: &mut [u8]) -> IntakeOutcome<R> {
+        let line = match line {
+            [0xef, 0xbb, 0xbf, rest @ ..] => rest,
+            line => line,
+        };
+        let is_batch = match line.trim_ascii_start().first() {
+            None => return IntakeOutcome::nothing(),
+            Some(b'{') => false,
+            Some(b'[') => true,
+            Some(_) => {
+                self.troubles.noise(line);
+                return IntakeOutcome::nothing();
+            }
+        };
+        if json_scan::mend_surrogates(line) > 0 {
+            self.troubles.mended("a text held half a character");
+        }
+        let text = String::from_utf8_lossy(line);
+        if let Cow::Owned(_) = text {
+            self.troubles.mended("a text was not UTF-8");
+        }
+        if is_batch { self.take_batch(text.as_bytes()) } else { self.take_message(text.as_bytes()) }
+    }
+
+    /// Takes the beginning of a message that is too long.
+    pub fn take_head(&self, head: &[u8]) -> IntakeOutcome<R> {
+        let envelope = MessageEnvelope::read_head(head.trim_ascii_start());
+        let why = format!("it is longer than {} bytes", self.limits.line_bytes_max);
+        self.refuse(&envelope, &why)
+    }
+
+    /// Takes the end of a message that is too long, and whose beginning did not say whom it
+    /// concerns.
+    pub fn take_tail(&self, tail: &[u8]) -> IntakeOutcome<R> {
+        let Some(id) = envelope::id_at_end(tail) else { return IntakeOutcome::nothing() };
+        let why = format!("it is longer than {} bytes", self.limits.line_bytes_max);
+        self.answer_with_refusal(&id, &why).unwrap_or_else(IntakeOutcome::nothing)
+    }
+
+    fn take_message(&self, message: &[u8]) -> IntakeOutcome<R> {
+        let Ok(envelope) = MessageEnvelope::read(message) else {
+            let envelope = MessageEnvelope::read_head(message);
+            if envelope.is_version_two {
+                return self.refuse(&envelope, "it is no valid JSON");
+            }
+            self.troubles.noise(message);
+            return IntakeOutcome::nothing();
+        };
+        let is_answer = envelope.result.is_some() || envelope.error.is_some();
+        if !envelope.is_version_two {
+            // A log line may well be an object, but not an answer to what was asked.
+            if is_answer && let Some(id) = envelope.id.given() {
+                let why = "it does not say that it is JSON-RPC 2.0";
+                if let Some(taken) = self.answer_with_refusal(id, why) {
+                    return taken;
+                }
+            }
+            self.troubles.noise(message);
+            return IntakeOutcome::nothing();
+        }
+        match (&envelope.method, &envelope.id) {
+            (Some(_), _) if is_answer => self.refuse(&envelope, "it is a request and an answer"),
+            (Some(method), EnvelopeId::Given(id)) => {
+                self.take_request(method, id, &envelope, message)
+            }
+            (Some(method), EnvelopeId::Absent) => {
+                self.take_notification(method, &envelope, message)
+            }
+            (None, EnvelopeId::Given(id)) => self.take_answer(id, &envelope),
+            (None, _) => self.take_nameless(&envelope),
+            _ => self.refuse(&envelope, "its id is neither a number nor a text"),
+        }
+    }
+
+    fn take_answer(&self, id: &RequestId, envelope: &MessageEnvelope<'_>) -> IntakeOutcome<R> {
+        let Some((id, asked)) = self.ledger().answered(id) else {
+            self.troubles.unasked_answer();
+            return IntakeOutcome::nothing();
+        };
+        let taken = match (envelope.result, envelope.error) {
+            (None, Some(error)) => {
+                let error = sanitize::error(error, &self.limits);
+                return IntakeOutcome::message(JsonRpcMessage::error(error, Some(id)));
+            }
+            (Some(result), None) => R::result(asked, result, &self.limits, &self.troubles),
+            (Some(_), Some(_)) => Err("it holds both a result and an error".into()),
+            (None, None) => Err("it holds neither a result nor an error".into()),
+        };
+        IntakeOutcome::message(match taken {
+            Ok(result) => JsonRpcMessage::response(result, id),
+            Err(why) => {
+                self.troubles.refused(&why);
+                JsonRpcMessage::error(refusal(&why), Some(id))
+            }
+        })
+    }
+
+    /// Whoever could not read our message cannot say in its error which one it was.
+    fn take_nameless(&self, envelope: &MessageEnvelope<'_>) -> IntakeOutcome<R> {
+        let (None, Some(error)) = (envelope.result, envelope.error) else {
+            return self.refuse(envelope, "its id is neither a number nor a text");
+        };
+        let error = sanitize::error(error, &self.limits);
+        self.troubles.refused(&format!("an error for no request: {}", error.message));
+        IntakeOutcome::message(JsonRpcMessage::error(error, None))
+    }
+
+    fn take_request(
+        &self,
+        method: &str,
+        id: &RequestId,
+        envelope: &MessageEnvelope<'_>,
+        message: &[u8],
+    ) -> IntakeOutcome<R> {
+        match self.ledger().begin(id, self.limits.requests_max) {
+            RequestAdmission::Yes => {}
+            RequestAdmission::IdInUse => {
+                // Any answer would be taken for the one to the first request of this id.
+                self.troubles.refused("a request had the id of another one");
+                return IntakeOutcome::nothing();
+            }
+            RequestAdmission::TooMany => {
+                self.troubles.refused("too many requests at a time");
+                let message = "too many requests at a time: wait for some of the answers";
+                return IntakeOutcome::reply(
+                    ErrorData::internal_error(message, None),
+                    Some(id.clone()),
+                );
+            }
+        }
+        let checked = sanitize::fits(message, &self.limits)
+            .map_err(|why| ErrorData::invalid_request(format!("refused: {why}"), None))
+            .and_then(|()| parse_request::<R>(method, id, envelope, message));
+        match checked {
+            Ok(request) => IntakeOutcome::message(request),
+            Err(error) => {
+                self.ledger().end(id);
+                self.troubles.refused(&error.message);
+                IntakeOutcome::reply(error, Some(id.clone()))
+            }
+        }
+    }
+
+    fn take_notification(
+        &self,
+        method: &str,
+        envelope: &MessageEnvelope<'_>,
+        message: &[u8],
+    ) -> IntakeOutcome<R> {
+        self.troubles.notification();
+        if method == "notifications/cancelled"
+            && let Some(id) =
+                envelope.params.and_then(|params| json_scan::member(params, "requestId"))
+            && let Ok(id) = serde_json::from_slice(id)
+        {
+            self.ledger().end(&id);
+        }
+        if let Err(why) = sanitize::fits(message, &self.limits) {
+            self.troubles.refused(&why);
+            return IntakeOutcome::nothing();
+        }
+        match serde_json::from_slice::<RxJsonRpcMessage<R>>(message) {
+            Ok(message) => IntakeOutcome::message(message),
+            Err(error) => {
+                self.troubles.refused(&error.to_string());
+                IntakeOutcome::nothing()
+            }
+        }
+    }
+
+    /// None of the revisions that are spoken here has batches: each part is refused by itself.
+    fn take_batch(&self, batch: &[u8]) -> IntakeOutcome<R> {
+        let mut taken = IntakeOutcome::nothing();
+        let mut is_noise = true;
+        for part in json_scan::elements(batch).map_while(Result::ok).take(BATCH_MAX) {
+            let Ok(envelope) = MessageEnvelope::read(part.value) else { continue };
+            if !envelope.is_version_two {
+                continue;
+            }
+            is_noise = false;
+            let refused = self.refuse(&envelope, "it came in a batch: send one message a line");
+            taken.messages.extend(refused.messages);
+            taken.replies.extend(refused.replies);
+        }
+        if is_noise {
+            self.troubles.noise(batch);
+        }
+        taken
+    }
+
+    /// Refuses a message: an answer becomes an error for the one who waits for it, a request is
+    /// answered with one, and all else is noted only.
+    fn refuse(&self, envelope: &MessageEnvelope<'_>, why: &str) -> IntakeOutcome<R> {
+        let is_request = envelope.method.is_some() && envelope.id != EnvelopeId::Absent;
+        if is_request {
+            self.troubles.refused(why);
+            let error = ErrorData::invalid_request(format!("refused: {why}"), None);
+            return IntakeOutcome::reply(error, envelope.id.given().cloned());
+        }
+        let Some(id) = envelope.id.given() else {
+            self.troubles.refused(why);
+            return IntakeOutcome::nothing();
+        };
+        self.answer_with_refusal(id, why).unwrap_or_else(|| {
+            self.troubles.unasked_answer();
+            IntakeOutcome::nothing()
+        })
+    }
+
+    /// Gives an error to the one who waits for an answer, if somebody does.
+    fn answer_with_refusal(&self, id: &RequestId, why: &str) -> Option<IntakeOutcome<R>> {
+        let (id, _) = self.ledger().answered(id)?;
+        self.troubles.refused(why);
+        Some(IntakeOutcome::message(JsonRpcMessage::error(refusal(why), Some(id))))
+    }
+
+    fn ledger(&self) -> MutexGuard<'_, PendingRequests> {
+        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How the error begins that stands for an answer which was refused here.
+const REFUSED: &str = "the answer was refused: ";
+
+fn refusal(why: &str) -> ErrorData {
+    ErrorData::new(ErrorCode::INTERNAL_ERROR, format!("{REFUSED}{why}"), None)
+}
+
+/// Why an answer was refused here, where that is what an error stands for. A server that says the
+/// same words is taken at its word.
+pub(crate) fn refusal_in(error: &ErrorData) -> Option<&str> {
+    error.message.strip_prefix(REFUSED).filter(|_| error.code == ErrorCode::INTERNAL_ERROR)
+}
+
+fn parse_request<R: ConnectionRole>(
+    method: &str,
+    id: &RequestId,
+    envelope: &MessageEnvelope<'_>,
+    message: &[u8],
+) -> Result<RxJsonRpcMessage<R>, ErrorData> {
+    if let Some(request) = R::quick_request(method, envelope.params) {
+        let request = JsonRpcRequest { jsonrpc: JsonRpcVersion2_0, id: id.clone(), request };
+        return Ok(JsonRpcMessage::Request(request));
+    }
+    let parsed = serde_json::from_slice::<RxJsonRpcMessage<R>>(message);
+    match parsed {
+        Ok(JsonRpcMessage::Request(request)) => {
+            R::check(&request.request)?;
+            Ok(JsonRpcMessage::Request(request))
+        }
+        Ok(_) => Err(ErrorData::invalid_request("it is no request", None)),
+        Err(error) if error.is_data() => {
+            Err(ErrorData::invalid_request(format!("it cannot be read: {error}"), None))
+        }
+        Err(error) => Err(ErrorData::parse_error(format!("it is no valid JSON: {error}"), None)),
+    }
+}

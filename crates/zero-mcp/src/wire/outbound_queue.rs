@@ -1,0 +1,144 @@
+//! What we send, written by a task of its own, so that no slow reader can keep us from reading.
+
+use std::io;
+use std::time::Duration;
+
+use serde::Serialize;
+use tokio::io::{AsyncWrite, AsyncWriteExt as _};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::McpMessageLimits;
+use super::connection_diagnostics::{ConnectionDiagnostics, DisconnectCause};
+
+/// A message could not be sent.
+#[derive(Debug, thiserror::Error)]
+pub enum McpSendError {
+    /// The connection is closed.
+    #[error("the message was not sent: {0}")]
+    Closed(DisconnectCause),
+    /// The message cannot be written as JSON.
+    #[error("the message was not sent: it cannot be written as JSON")]
+    Unwritable(#[source] serde_json::Error),
+}
+
+/// Takes messages to be written. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct OutboundQueue {
+    queue: mpsc::Sender<Vec<u8>>,
+    troubles: ConnectionDiagnostics,
+    /// Asks the writer to write what waits, and to close.
+    pub(crate) closing: CancellationToken,
+    /// The writer has ended.
+    pub(crate) closed: CancellationToken,
+}
+
+impl OutboundQueue {
+    /// Starts the task that writes.
+    pub(crate) fn start(
+        stream: impl AsyncWrite + Send + Unpin + 'static,
+        limits: &McpMessageLimits,
+        troubles: ConnectionDiagnostics,
+    ) -> Self {
+        let (queue, messages) = mpsc::channel(limits.queue_max.max(1));
+        let (closing, closed) = (CancellationToken::new(), CancellationToken::new());
+        let writer = OutboundWriter {
+            stream,
+            messages,
+            timeout: limits.write_timeout,
+            troubles: troubles.clone(),
+            closing: closing.clone(),
+        };
+        let ended = closed.clone();
+        tokio::spawn(async move {
+            let _ended = ended.drop_guard();
+            writer.run().await;
+        });
+        Self { queue, troubles, closing, closed }
+    }
+
+    /// Sends a message once there is room for it. That it was sent does not mean that it arrived.
+    pub(crate) async fn send(self, message: impl Serialize) -> Result<(), McpSendError> {
+        self.room().await?.send(&message)
+    }
+
+    /// Waits for room for a message. Whoever stops to wait loses nothing.
+    pub(crate) async fn room(&self) -> Result<SendPermit<'_>, McpSendError> {
+        self.queue.reserve().await.map(SendPermit).map_err(|_| self.closed_error())
+    }
+
+    /// Writes what waits, as long as that is allowed to take, and closes.
+    pub(crate) async fn close(&self) {
+        self.troubles.close(DisconnectCause::ByUs);
+        self.closing.cancel();
+        self.closed.cancelled().await;
+    }
+
+    fn closed_error(&self) -> McpSendError {
+        McpSendError::Closed(self.troubles.closed().unwrap_or(DisconnectCause::ByUs))
+    }
+}
+
+/// Room for one message.
+pub(crate) struct SendPermit<'a>(mpsc::Permit<'a, Vec<u8>>);
+
+impl SendPermit<'_> {
+    /// Sends a message.
+    pub(crate) fn send(self, message: &impl Serialize) -> Result<(), McpSendError> {
+        self.0.send(line(message)?);
+        Ok(())
+    }
+}
+
+fn line(message: &impl Serialize) -> Result<Vec<u8>, McpSendError> {
+    let mut line = serde_json::to_vec(message).map_err(McpSendError::Unwritable)?;
+    line.push(b'\n');
+    Ok(line)
+}
+
+struct OutboundWriter<W> {
+    stream: W,
+    messages: mpsc::Receiver<Vec<u8>>,
+    timeout: Duration,
+    troubles: ConnectionDiagnostics,
+    closing: CancellationToken,
+}
+
+impl<W: AsyncWrite + Unpin> OutboundWriter<W> {
+    async fn run(mut self) {
+        loop {
+            let message = tokio::select! {
+                biased;
+                message = self.messages.recv() => message,
+                () = self.closing.cancelled(), if !self.messages.is_closed() => {
+                    // What was taken is still written; nothing more is taken.
+                    self.messages.close();
+                    continue;
+                }
+            };
+            let Some(message) = message else { break };
+            if let Err(why) = self.write(&message).await {
+                self.troubles.close(why);
+                return;
+            }
+        }
+        let _ = tokio::time::timeout(self.timeout, self.stream.shutdown()).await;
+    }
+
+    async fn write(&mut self, message: &[u8]) -> Result<(), DisconnectCause> {
+        // A long message may take longer, but not for ever.
+        let seconds_more = u64::try_from(message.len() / (256 << 10)).unwrap_or(0);
+        let after = self.timeout + Duration::from_secs(seconds_more);
+        let stream = &mut self.stream;
+        let writing = async {
+            stream.write_all(message).await?;
+            stream.flush().await
+        };
+        match tokio::time::timeout(after, writing).await {
+            Ok(written) => written.map_err(|error: io::Error| DisconnectCause::WriteFailed {
+                why: error.to_string(),
+            }),
+            Err(_elapsed) => Err(DisconnectCause::WriteTimedOut { after }),
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! Makes what a server answers fit for the SDK's types, piece by piece.
+//!
+//! The SDK reads a result as a whole or not at all: one tool without a schema, one content block of
+//! a kind that it does not know, and the answer is lost. Here each piece is read by itself. What is
+//! wrong with one is mended where that changes nothing of importance, or the piece is left out and
+//! noted, and its neighbours work.
+
+mod call_result;
+mod server_info;
+mod tool_list;
+
+use rmcp::model::{ErrorCode, ErrorData, ServerResult};
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use super::McpMessageLimits;
+use super::connection_diagnostics::{ConnectionDiagnostics, sample};
+use super::json_scan;
+use super::pending_requests::McpRequestKind;
+
+/// Reads the result of what was asked, or says why it cannot be taken.
+pub(super) fn result(
+    asked: McpRequestKind,
+    written: &[u8],
+    limits: &McpMessageLimits,
+    troubles: &ConnectionDiagnostics,
+) -> Result<ServerResult, String> {
+    if !written.starts_with(b"{") {
+        return Err("its result is no object".into());
+    }
+    let kind = ResultKind::read(written)?;
+    match (asked, kind) {
+        (McpRequestKind::Greeting, ResultKind::Complete) => {
+            server_info::greeting(written, limits, troubles).map(ServerResult::InitializeResult)
+        }
+        (McpRequestKind::Discovery, ResultKind::Complete) => {
+            server_info::discovery(written, limits, troubles).map(ServerResult::DiscoverResult)
+        }
+        (McpRequestKind::ToolList, ResultKind::Complete) => {
+            tool_list::list(written, limits, troubles).map(ServerResult::ListToolsResult)
+        }
+        (McpRequestKind::ToolCall, ResultKind::Complete) => {
+            call_result::complete(written, limits, troubles).map(ServerResult::CallToolResult)
+        }
+        (McpRequestKind::ToolCall, ResultKind::InputRequired) => {
+            whole(written, limits).map(ServerResult::InputRequiredResult)
+        }
+        (McpRequestKind::ToolCall, ResultKind::Task) => {
+            whole(written, limits).map(ServerResult::CreateTaskResult)
+        }
+        (McpRequestKind::Other, _) => whole(written, limits),
+        (_, _) => Err("its `resultType` is none that this request can have".into()),
+    }
+}
+
+/// What kind of result it says it is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ResultKind {
+    Complete,
+    InputRequired,
+    Task,
+}
+
+impl ResultKind {
+    fn read(written: &[u8]) -> Result<Self, String> {
+        let mut kind = None;
+        for piece in json_scan::members(written) {
+            let piece = piece.map_err(|_| "its result is no valid JSON")?;
+            if piece.key == b"resultType" {
+                kind = Some(piece.value);
+            }
+        }
+        match kind {
+            None | Some(b"null" | br#""complete""#) => Ok(Self::Complete),
+            Some(br#""input_required""#) => Ok(Self::InputRequired),
+            Some(br#""task""#) => Ok(Self::Task),
+            Some(other) => {
+                let shown = sample(&String::from_utf8_lossy(other));
+                Err(format!("its `resultType` is {shown}, which is unknown"))
+            }
+        }
+    }
+}
+
+/// Reads something that is taken as a whole or not at all.
+pub(super) fn whole<T: DeserializeOwned>(
+    written: &[u8],
+    limits: &McpMessageLimits,
+) -> Result<T, String> {
+    fits(written, limits)?;
+    serde_json::from_slice(written).map_err(|error| format!("it cannot be read: {error}"))
+}
+
+/// Whether a piece is neither too deep nor too much.
+pub(super) fn fits(written: &[u8], limits: &McpMessageLimits) -> Result<(), String> {
+    let weight = json_scan::weigh(written);
+    // The parser refuses the last level by itself.
+    let depth_max = limits.depth_max.min(127);
+    if weight.depth > depth_max {
+        return Err(format!("it nests {} levels deep; {depth_max} are taken", weight.depth));
+    }
+    if weight.nodes > limits.nodes_max {
+        return Err(format!("it holds more than {} values", limits.nodes_max));
+    }
+    Ok(())
+}
+
+/// Reads an error. There always is one in the end: the one who waits must learn that it failed.
+pub(super) fn error(written: &[u8], limits: &McpMessageLimits) -> ErrorData {
+    if let Ok(error) = whole(written, limits) {
+        return error;
+    }
+    let code = json_scan::member(written, "code")
+        .and_then(|code| serde_json::from_slice(code).ok())
+        .map_or(ErrorCode::INTERNAL_ERROR, ErrorCode);
+    let message = json_scan::member(written, "message").and_then(json_scan::text);
+    let message = message.or_else(|| json_scan::text(written)).unwrap_or_else(|| {
+        format!("an error that cannot be read: {}", sample(&String::from_utf8_lossy(written)))
+    });
+    ErrorData::new(code, message, None)
+}
+
+/// What is left of the nodes that a message may have, as its pieces are read.
+struct NodeBudget<'a> {
+    limits: &'a McpMessageLimits,
+    nodes_left: usize,
+}
+
+impl<'a> NodeBudget<'a> {
+    fn new(limits: &'a McpMessageLimits) -> Self {
+        Self { limits, nodes_left: limits.nodes_max }
+    }
+
+    /// Reads a piece if it fits into what is left.
+    fn read<T: DeserializeOwned>(&mut self, piece: &[u8]) -> Result<T, String> {
+        let limits = McpMessageLimits { nodes_max: self.nodes_left, ..*self.limits };
+        fits(piece, &limits)?;
+        self.nodes_left = self.nodes_left.saturating_sub(json_scan::weigh(piece).nodes);
+        serde_json::from_slice(piece).map_err(|error| format!("it is no valid JSON: {error}"))
+    }
+}
+
+/// Leaves a member out unless it has the type it should have.
+fn keep_if<T: DeserializeOwned>(
+    object: &mut Map<String, Value>,
+    key: &str,
+    of: &str,
+    troubles: &ConnectionDiagnostics,
+) {
+    let Some(value) = object.get(key) else { return };
+    if value.is_null() {
+        object.shift_remove(key);
+    } else if T::deserialize(value).is_err() {
+        object.shift_remove(key);
+        troubles.mended(&format!("`{key}` of {of} was left out: it has the wrong type"));
+    }
+}
+
+#[cfg(test)]
+mod tests;

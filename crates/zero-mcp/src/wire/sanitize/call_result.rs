@@ -1,0 +1,150 @@
+//! Results of tool calls.
+
+use rmcp::model::{Annotations, CallToolResult, ContentBlock, Icon, MetaObject, ResultType};
+use serde_json::{Value, json};
+
+use super::{NodeBudget, fits, keep_if};
+use crate::wire::connection_diagnostics::sample;
+use crate::wire::json_scan::{self, MalformedJsonError};
+use crate::wire::{ConnectionDiagnostics, McpMessageLimits};
+
+/// Most blocks of a result that are read: each takes some hundred bytes however little it says. One
+/// less than a result may have, so that there is room to say so.
+const BLOCKS_MAX: usize = 999;
+
+/// Reads the result of a call. There always is one if the JSON around its pieces is valid.
+pub(super) fn complete(
+    written: &[u8],
+    limits: &McpMessageLimits,
+    troubles: &ConnectionDiagnostics,
+) -> Result<CallToolResult, String> {
+    if !is_crowded(written)
+        && fits(written, limits).is_ok()
+        && let Ok(result) = serde_json::from_slice(written)
+    {
+        return Ok(result);
+    }
+    let mut budget = NodeBudget::new(limits);
+    let mut result = CallToolResult::default();
+    result.result_type = None;
+    for piece in json_scan::members(written) {
+        let piece = piece.map_err(|MalformedJsonError| "its result is no valid JSON")?;
+        match piece.key {
+            b"resultType" if piece.value != b"null" => {
+                result.result_type = Some(ResultType::COMPLETE);
+            }
+            b"content" => result.content.extend(content(piece.value, &mut budget, troubles)?),
+            b"structuredContent" => match budget.read(piece.value) {
+                Ok(value) => result.structured_content = Some(value),
+                Err(why) => result.content.push(left_out("structured content", &why, troubles)),
+            },
+            b"isError" => result.is_error = is_error(piece.value),
+            b"_meta" => result.meta = budget.read(piece.value).ok(),
+            _ => {}
+        }
+    }
+    Ok(result)
+}
+
+/// Whether a result has more blocks than are read.
+fn is_crowded(written: &[u8]) -> bool {
+    json_scan::member(written, "content")
+        .is_some_and(|content| json_scan::elements(content).nth(BLOCKS_MAX).is_some())
+}
+
+/// Whether a result says that it is an error. When in doubt it does.
+fn is_error(written: &[u8]) -> Option<bool> {
+    match written {
+        b"null" => None,
+        b"false" | br#""false""# | b"0" | br#""""# => Some(false),
+        _ => Some(true),
+    }
+}
+
+fn content(
+    written: &[u8],
+    budget: &mut NodeBudget<'_>,
+    troubles: &ConnectionDiagnostics,
+) -> Result<Vec<ContentBlock>, String> {
+    match written.first() {
+        Some(b'[') => {
+            let mut blocks = Vec::new();
+            let mut too_many = 0_usize;
+            for piece in json_scan::elements(written) {
+                let piece = piece.map_err(|MalformedJsonError| "its `content` is no valid list")?;
+                match blocks.len() < BLOCKS_MAX {
+                    true => blocks.push(block(piece.value, budget, troubles)),
+                    false => too_many += 1,
+                }
+            }
+            if too_many > 0 {
+                let why = format!("there were {too_many} more than the {BLOCKS_MAX} that are read");
+                blocks.push(left_out("part", &why, troubles));
+            }
+            Ok(blocks)
+        }
+        Some(b'n') => Ok(Vec::new()),
+        _ => Ok(vec![block(written, budget, troubles)]),
+    }
+}
+
+/// Reads a block of content, or says in one what is missing.
+fn block(
+    written: &[u8],
+    budget: &mut NodeBudget<'_>,
+    troubles: &ConnectionDiagnostics,
+) -> ContentBlock {
+    let mut block = match budget.read::<Value>(written) {
+        Ok(Value::Object(block)) => block,
+        Ok(Value::String(text)) => return ContentBlock::text(text),
+        Ok(other) => {
+            return left_out("block", &format!("it is `{}`", sample(&other.to_string())), troubles);
+        }
+        Err(why) => return left_out("block", &why, troubles),
+    };
+    let kind = match block.get("type") {
+        Some(Value::String(kind)) => kind.clone(),
+        _ => return left_out("block", "it does not say what kind it is", troubles),
+    };
+    if !["text", "image", "audio", "resource", "resource_link"].contains(&kind.as_str()) {
+        return left_out("block", &format!("its kind `{}` is unknown", sample(&kind)), troubles);
+    }
+    keep_if::<Annotations>(&mut block, "annotations", "a block", troubles);
+    keep_if::<MetaObject>(&mut block, "_meta", "a block", troubles);
+    match kind.as_str() {
+        "text" => {
+            let text = block.entry("text").or_insert(json!(""));
+            if !text.is_string() {
+                *text = Value::String(text.to_string());
+            }
+        }
+        "resource" => {
+            if let Some(Value::Object(resource)) = block.get_mut("resource") {
+                keep_if::<String>(resource, "mimeType", "a resource", troubles);
+                keep_if::<MetaObject>(resource, "_meta", "a resource", troubles);
+            }
+        }
+        "resource_link" => {
+            for key in ["title", "description", "mimeType"] {
+                keep_if::<String>(&mut block, key, "a link", troubles);
+            }
+            keep_if::<u64>(&mut block, "size", "a link", troubles);
+            keep_if::<Vec<Icon>>(&mut block, "icons", "a link", troubles);
+            if !block.get("name").is_some_and(Value::is_string)
+                && let Some(uri) = block.get("uri").cloned()
+            {
+                block.insert("name".into(), uri);
+            }
+        }
+        _ => {}
+    }
+    serde_json::from_value(Value::Object(block))
+        .unwrap_or_else(|error| left_out(&format!("`{kind}` block"), &error.to_string(), troubles))
+}
+
+/// A block that stands where another one was left out.
+fn left_out(what: &str, why: &str, troubles: &ConnectionDiagnostics) -> ContentBlock {
+    let text = format!("a {what} of the server's answer was left out: {}", sample(why));
+    troubles.mended(&text);
+    ContentBlock::text(format!("[{text}]"))
+}

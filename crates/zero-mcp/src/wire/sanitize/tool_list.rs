@@ -1,0 +1,120 @@
+//! Lists of tools.
+
+use std::collections::HashSet;
+
+use rmcp::model::{Icon, JsonObject, ListToolsResult, MetaObject, Tool, ToolAnnotations};
+use serde_json::{Map, Value};
+
+use super::{NodeBudget, keep_if};
+use crate::wire::connection_diagnostics::is_invisible;
+use crate::wire::json_scan::{self, MalformedJsonError};
+use crate::wire::{ConnectionDiagnostics, McpMessageLimits};
+
+/// Longest name of a tool, in characters. The protocol says 128; more is taken, without end is not.
+const NAME_MAX: usize = 256;
+
+/// Reads a page of a list of tools. Those that are malformed are left out and noted.
+pub(super) fn list(
+    written: &[u8],
+    limits: &McpMessageLimits,
+    troubles: &ConnectionDiagnostics,
+) -> Result<ListToolsResult, String> {
+    let mut budget = NodeBudget::new(limits);
+    let mut list = ListToolsResult::with_all_items(Vec::new());
+    list.result_type = None;
+    let mut tools = None;
+    for piece in json_scan::members(written) {
+        let piece = piece.map_err(|MalformedJsonError| "its result is no valid JSON")?;
+        match piece.key {
+            b"tools" => tools = Some(piece.value),
+            b"nextCursor" if piece.value != b"null" => {
+                let cursor = json_scan::text(piece.value).ok_or("its `nextCursor` is no text")?;
+                list.next_cursor = Some(cursor);
+            }
+            b"_meta" => list.meta = budget.read(piece.value).ok(),
+            b"ttlMs" => list.ttl_ms = json_number(piece.value),
+            b"cacheScope" => list.cache_scope = serde_json::from_slice(piece.value).ok(),
+            _ => {}
+        }
+    }
+    let tools = tools.ok_or("its result has no `tools`")?;
+    let mut names = HashSet::new();
+    for (index, piece) in json_scan::elements(tools).enumerate() {
+        let piece = piece.map_err(|MalformedJsonError| "its `tools` are no valid list")?;
+        match tool(piece.value, &mut budget, troubles) {
+            Ok(tool) if names.insert(tool.name.clone()) => list.tools.push(tool),
+            Ok(tool) => troubles.quarantine(&tool.name, "another tool has the same name"),
+            Err(reason) => {
+                let name = json_scan::member(piece.value, "name").and_then(json_scan::text);
+                let name = name.filter(|name| !name.trim().is_empty());
+                let name = name.unwrap_or_else(|| format!("(number {})", index + 1));
+                troubles.quarantine(&name, &reason);
+            }
+        }
+    }
+    Ok(list)
+}
+
+fn json_number(written: &[u8]) -> Option<u64> {
+    let number: f64 = serde_json::from_slice(written).ok()?;
+    #[expect(clippy::cast_sign_loss, clippy::cast_possible_truncation, reason = "it saturates")]
+    Some(number.max(0.0) as u64)
+}
+
+/// Reads a tool, or says why it cannot be offered.
+fn tool(
+    written: &[u8],
+    budget: &mut NodeBudget<'_>,
+    troubles: &ConnectionDiagnostics,
+) -> Result<Tool, String> {
+    let Value::Object(mut tool) = budget.read::<Value>(written)? else {
+        return Err("it is no object".into());
+    };
+    let name = check_name(&tool)?;
+    check_schema(&tool)?;
+    let of = format!("the tool `{name}`");
+    keep_if::<String>(&mut tool, "title", &of, troubles);
+    keep_if::<String>(&mut tool, "description", &of, troubles);
+    keep_if::<JsonObject>(&mut tool, "outputSchema", &of, troubles);
+    keep_if::<Vec<Icon>>(&mut tool, "icons", &of, troubles);
+    keep_if::<MetaObject>(&mut tool, "_meta", &of, troubles);
+    if let Some(Value::Object(hints)) = tool.get_mut("annotations") {
+        keep_if::<String>(hints, "title", &of, troubles);
+        for hint in ["readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"] {
+            keep_if::<bool>(hints, hint, &of, troubles);
+        }
+    }
+    keep_if::<ToolAnnotations>(&mut tool, "annotations", &of, troubles);
+    serde_json::from_value(Value::Object(tool)).map_err(|error| format!("it is no tool: {error}"))
+}
+
+fn check_name(tool: &Map<String, Value>) -> Result<String, String> {
+    let name = match tool.get("name") {
+        None => return Err("its name is missing".into()),
+        Some(Value::String(name)) => name,
+        Some(_) => return Err("its name is no text".into()),
+    };
+    if name.trim().is_empty() {
+        return Err("its name is empty".into());
+    }
+    if name.chars().count() > NAME_MAX {
+        return Err(format!("its name is longer than {NAME_MAX} characters"));
+    }
+    if name.chars().any(|c| c.is_control() || is_invisible(c)) {
+        return Err("its name holds characters that cannot be seen".into());
+    }
+    Ok(name.clone())
+}
+
+fn check_schema(tool: &Map<String, Value>) -> Result<(), String> {
+    let schema = match tool.get("inputSchema") {
+        None | Some(Value::Null) => return Err("its input schema is missing".into()),
+        Some(Value::Object(schema)) => schema,
+        Some(_) => return Err("its input schema is no object".into()),
+    };
+    match schema.get("type") {
+        None => Ok(()),
+        Some(Value::String(kind)) if kind == "object" => Ok(()),
+        Some(_) => Err("its input schema does not describe an object".into()),
+    }
+}

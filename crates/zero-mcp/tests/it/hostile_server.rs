@@ -1,0 +1,593 @@
+//! Servers that misbehave. Whatever one does, it ends in words that say what happened, within its
+//! timeout; its neighbours answer meanwhile, zero stays small, and no process is left.
+
+use std::net::TcpListener;
+use std::time::{Duration, Instant};
+
+use futures_util::StreamExt as _;
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+use zero_mcp::client::ServerPhase;
+use zero_mcp::server_definition::McpServerDefinition;
+
+use crate::hostile_fixture::{HostileFixture, peak_memory};
+use crate::server_fixture::until;
+
+/// What a server does, and what is to come of it: these words, in this order, with `…` between.
+type BehaviorRow = (&'static str, &'static str);
+
+/// How long it may take to notice that a timeout has passed, on a machine that is busy.
+const GRACE: Duration = Duration::from_secs(60);
+/// How long the server that behaves may take to answer half of the time; at worst it has as long as any.
+const NEIGHBOUR_USUAL: Duration = Duration::from_secs(10);
+/// The most memory this program may take beyond what it does with a server that behaves: a few of the
+/// longest lines that are read.
+const GROWTH_MAX: u64 = 40 << 20;
+
+/// How much time servers have.
+#[derive(Clone, Copy)]
+struct ServerTimeouts {
+    startup: Duration,
+    silence: Duration,
+    call: Duration,
+}
+
+/// For what comes to an end by itself, however busy the machine is.
+const LONG: ServerTimeouts = ServerTimeouts {
+    startup: Duration::from_secs(60),
+    silence: Duration::from_secs(60),
+    call: Duration::from_secs(60),
+};
+
+/// How many times as long a server has that is to do something before its time is over, when it has not
+/// done it: a machine that stood still is no fault of it.
+const SCALES: [u32; 2] = [1, 10];
+
+impl ServerTimeouts {
+    /// For a server of which this is expected: what is to run out is short.
+    fn expecting(expected: &str, scale: u32) -> Self {
+        let seconds = |count| Duration::from_secs(count) * scale;
+        let mut patience = LONG;
+        if expected.contains("{startup}") {
+            patience.startup = seconds(2);
+        }
+        if expected.starts_with("Timeout") {
+            (patience.silence, patience.call) = (seconds(1), seconds(2));
+        }
+        patience
+    }
+
+    /// What is expected, with the times that were given.
+    fn told_in(self, expected: &str) -> String {
+        let shown = |time: Duration| format!("{} s", time.as_secs());
+        expected
+            .replace("{startup}", &shown(self.startup))
+            .replace("{silence}", &shown(self.silence))
+            .replace("{call}", &shown(self.call))
+    }
+
+    fn give(self, definition: &mut McpServerDefinition) {
+        definition.startup_timeout = self.startup;
+        definition.call_timeout = self.silence;
+        definition.call_timeout_max = self.call;
+    }
+}
+
+/// A host with servers that all have time.
+fn arena(modes: &[&str]) -> HostileFixture {
+    HostileFixture::new(modes, |_, definition| LONG.give(definition))
+}
+
+/// Visits servers, so many at a time, all of one host.
+async fn check_all(rows: &[BehaviorRow], at_once: usize) {
+    let mut rows = rows.to_vec();
+    let mut faults = Vec::new();
+    for scale in SCALES {
+        faults = visit_all(&rows, at_once, scale).await;
+        // With more time something else may come of those whose time was to run out.
+        rows.retain(|(mode, expected)| {
+            let is_short = expected.contains("{startup}") || expected.starts_with("Timeout");
+            is_short && faults.iter().any(|(at, _)| at == mode)
+        });
+        let is_tried_again = |at: &str| rows.iter().any(|(mode, _)| *mode == at);
+        if !faults.iter().all(|(mode, _)| is_tried_again(mode)) || rows.is_empty() {
+            break;
+        }
+    }
+    let faults: Vec<String> =
+        faults.iter().map(|(mode, fault)| format!("{mode}: {fault}")).collect();
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+/// Visits them once; what is wrong with what came of it, by mode.
+async fn visit_all(
+    rows: &[BehaviorRow],
+    at_once: usize,
+    scale: u32,
+) -> Vec<(&'static str, String)> {
+    let modes: Vec<&str> = rows.iter().map(|(mode, _)| *mode).collect();
+    let patience = |at: &str| {
+        let expected = rows.iter().find(|(mode, _)| *mode == at).map_or("", |row| row.1);
+        ServerTimeouts::expecting(expected, scale)
+    };
+    let arena = HostileFixture::new(&modes, |mode, definition| patience(mode).give(definition));
+    arena.servers.ready("good").await.unwrap();
+    let done = CancellationToken::new();
+    let visits = async {
+        let visits =
+            futures_util::stream::iter(rows).map(|row| check(&arena, row, patience(row.0)));
+        let faults: Vec<_> = visits.buffer_unordered(at_once).concat().await;
+        done.cancel();
+        faults
+    };
+    let (faults, mut neighbour) = tokio::join!(visits, arena.neighbour(&done));
+    neighbour.sort();
+    let usual = neighbour[neighbour.len() / 2];
+    assert!(usual < NEIGHBOUR_USUAL, "{usual:?}");
+    arena.stop().await;
+    faults
+}
+
+/// Visits one server; what is wrong with what came of it.
+async fn check(
+    arena: &HostileFixture,
+    (mode, expected): &BehaviorRow,
+    patience: ServerTimeouts,
+) -> Vec<(&'static str, String)> {
+    let visit = arena.visit(mode, json!({})).await;
+    let mut faults = Vec::new();
+    let expected = patience.told_in(expected);
+    if !has_in_order(&visit.said, &expected) {
+        faults.push((*mode, format!("expected {expected:?}, got {:?}", visit.said)));
+    }
+    let parts: Vec<&str> = visit.said.split("; ").collect();
+    if parts.iter().enumerate().any(|(at, part)| parts[..at].contains(part)) {
+        faults.push((*mode, format!("it says something twice: {}", visit.said)));
+    }
+    let limits = [patience.startup, patience.call];
+    for (took, limit) in [visit.start, visit.call].into_iter().zip(limits) {
+        if took > limit + GRACE {
+            faults.push((*mode, format!("it took {took:?}, and {limit:?} are allowed")));
+        }
+    }
+    faults
+}
+
+/// Whether a text begins with the first of some words, and has the others after it in this order.
+fn has_in_order(text: &str, expected: &str) -> bool {
+    let mut words = expected.split(" … ");
+    let Some(mut rest) = text.strip_prefix(words.next().unwrap_or_default()) else { return false };
+    for word in words {
+        let Some((_, after)) = rest.split_once(word) else { return false };
+        rest = after;
+    }
+    true
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn servers_that_do_not_start() {
+    const LATE: &str = "not ready: it was not ready within {startup}; give it more time by its startup timeout (settings.json:3)";
+    let rows = [
+        (
+            "exits-at-once",
+            "not ready: it never became ready; its process ended with exit code 3 | cannot find my configuration",
+        ),
+        ("dies-by-signal", "not ready: it never became ready; its process was ended by signal 6"),
+        (
+            "exits-on-hello",
+            "not ready: it never became ready; its process ended with exit code 101 | panicked at hello",
+        ),
+        ("never-answers", LATE),
+        ("drips-for-ever", LATE),
+        (
+            "closes-its-output",
+            "not ready: it never became ready; the other end closed the connection |",
+        ),
+        (
+            "talks-on-the-wrong-stream",
+            "not ready: it was not ready within {startup}; … | {\"jsonrpc\":\"2.0\",\"id\":1",
+        ),
+        (
+            "talks-text",
+            "not ready: it was not ready within {startup}; … lines of its output were no messages, such as: Server listening! No MCP here.",
+        ),
+        (
+            "refuses-to-begin",
+            "not ready: it refused to be talked to: the licence of this server has expired (-32000) |",
+        ),
+        (
+            "greets-with-nonsense",
+            "not ready: its greeting cannot be used: it cannot be read: invalid type: integer `7`, expected a string",
+        ),
+        ("greets-with-a-list", "not ready: its greeting cannot be used: its result is no object"),
+        (
+            "speaks-the-future",
+            "not ready: it answered `initialize` with version `9999-01-01` of the protocol",
+        ),
+        (
+            "speaks-nonsense",
+            "not ready: it answered `initialize` with version `yes` of the protocol",
+        ),
+        (
+            "discovers-the-future",
+            "not ready: it speaks versions of the protocol that zero does not: 2999-01-01, [2Jyes |",
+        ),
+        (
+            "refuses-every-version",
+            "not ready: it refuses version 2026-07-28 of the protocol, which it says it speaks |",
+        ),
+        ("never-lists", LATE),
+        (
+            "fails-to-list",
+            "not ready: it refused to list its tools: the database is down (-32603) |",
+        ),
+        (
+            "lists-nonsense",
+            "not ready: its list of tools cannot be used: its `tools` are no valid list",
+        ),
+        (
+            "dies-in-a-list",
+            "not ready: it ended before it had listed its tools; its process ended with exit code 12 | no more memory for a list",
+        ),
+    ];
+    check_all(&rows, 10).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn servers_that_start_in_odd_ways() {
+    let rows = [
+        ("prints-a-banner", "ok: worked"),
+        ("logs-json-first", "ok: worked"),
+        ("speaks-bytes", "ok: worked"),
+        ("floods-errors", "ok: worked"),
+        ("leaves-a-child", "ok: worked"),
+        ("answers-ahead", "ok: worked"),
+        ("declares-nothing", "ok: worked"),
+        ("drips", "ok: worked"),
+        ("asks-back", "ok: worked"),
+        ("discovers-nonsense", "ok: worked"),
+        ("discovers-another-kind", "ok: worked"),
+        ("lists-in-circles", "ok: worked"),
+        ("lists-an-empty-cursor", "ok: worked"),
+        ("bad-neighbours", "ok: worked"),
+        ("takes-names", "ok: worked"),
+        ("hides-controls", "ok: worked"),
+        ("claims-harmlessness", "ok: worked"),
+        ("changes-its-list-all-the-time", "ok: worked"),
+        ("ignores-the-end", "ok: worked"),
+        ("ignores-every-end", "ok: worked"),
+    ];
+    check_all(&rows, 10).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn answers_that_are_none() {
+    const SILENT: &str = "Timeout Deadline: stopped after {silence} without an answer or a word of progress; … raise the timeout of MCP server … (settings.json:3)";
+    let rows = [
+        ("never-returns", SILENT),
+        ("stops-reading", SILENT),
+        (
+            "closes-in-a-call",
+            "ExecutionFailed ServerUnavailable: MCP server `closes-in-a-call`: the other end closed the connection; it had not answered, and the call may have run",
+        ),
+        ("replies-to-others", SILENT),
+        ("replies-to-nobody", SILENT),
+        ("replies-late", SILENT),
+        ("progress-of-others", SILENT),
+        (
+            "progress-for-ever",
+            "Timeout Deadline: stopped after {call} without finishing; … raise the timeout of MCP server `progress-for-ever` (settings.json:3)",
+        ),
+        (
+            "dies-in-a-call",
+            "ExecutionFailed ServerUnavailable: MCP server `dies-in-a-call`: its process ended with exit code 7; it had not answered, and the call may have run; the end of its error output:\nthread 'main' panicked",
+        ),
+        (
+            "is-killed-in-a-call",
+            "ExecutionFailed ServerUnavailable: MCP server `is-killed-in-a-call`: its process was ended by signal 6; it had not answered, and the call may have run",
+        ),
+        (
+            "broken-json",
+            "ExecutionFailed RemoteFailure: MCP server `broken-json` answered with something that cannot be used: it is no valid JSON; the call may have run",
+        ),
+        ("null-result", "ExecutionFailed RemoteFailure: … it holds neither a result nor an error"),
+        (
+            "neither-result-nor-error",
+            "ExecutionFailed RemoteFailure: … it holds neither a result nor an error",
+        ),
+        (
+            "both-result-and-error",
+            "ExecutionFailed RemoteFailure: … it holds both a result and an error",
+        ),
+        ("another-rpc", "ExecutionFailed RemoteFailure: … it does not say that it is JSON-RPC 2.0"),
+        ("replies-in-a-batch", "ExecutionFailed RemoteFailure: … it came in a batch"),
+        (
+            "error-without-a-message",
+            "ExecutionFailed RemoteFailure: MCP server `error-without-a-message` refused the call: an error that cannot be read: 5",
+        ),
+        (
+            "answers-with-an-error",
+            "ExecutionFailed RemoteFailure: MCP server `answers-with-an-error` refused the call: internal trouble (-32603)",
+        ),
+        ("says-it-failed", "ExecutionFailed RemoteFailure: no such row\ntry 1 to 9"),
+    ];
+    check_all(&rows, 10).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn answers_that_need_mending() {
+    let rows = [
+        ("lone-surrogate", "ok: \u{fffd} half"),
+        ("bad-bytes", "ok: \u{fffd}\u{fffd} half"),
+        ("replies-twice", "ok: first"),
+        ("id-as-text", "ok: worked"),
+        ("reuses-its-ids", "ok: worked"),
+        (
+            "deep-reply",
+            "ok: [a structured content of the server's answer was left out: it nests 100000 levels deep",
+        ),
+        (
+            "unknown-blocks",
+            "ok: [a block of the server's answer was left out: its kind `hologram` is unknown]\nand this",
+        ),
+        ("bad-picture", "ok: [data of type `image/png` was left out: it is no base64]\nbeside it"),
+        ("empty-result", "ok: (the tool ran and said nothing)"),
+        (
+            "lies-about-results",
+            "ok: … [note: the structured content does not fit the tool's own output schema: /n: expected a whole number",
+        ),
+    ];
+    check_all(&rows, 8).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn servers_without_a_handshake() {
+    let rows = [
+        ("modern-good", "ok: worked"),
+        (
+            "modern-unknown-kind",
+            "ExecutionFailed RemoteFailure: … its `resultType` is \"hologram\", which is unknown",
+        ),
+        (
+            "modern-task",
+            "ExecutionFailed ServerUnavailable: MCP server `modern-task` made a task of the call",
+        ),
+        (
+            "modern-asks-for-ever",
+            "ExecutionFailed ServerUnavailable: MCP server `modern-asks-for-ever` asked for more 10 times and never answered",
+        ),
+        (
+            "modern-puts-off-for-ever",
+            "Timeout Deadline: stopped after {call} without finishing; … MCP server `modern-puts-off-for-ever` (settings.json:3)",
+        ),
+        (
+            "modern-asks-a-hundred-things",
+            "ExecutionFailed ServerUnavailable: … asked 100 questions at once",
+        ),
+        ("modern-asks-nonsense", "ExecutionFailed RemoteFailure: … cannot be used"),
+        (
+            "modern-wants-a-model",
+            "ExecutionFailed ServerUnavailable: … wants to use a model, which zero does not lend to servers",
+        ),
+        ("modern-listen-ends-at-once", "ok: listened"),
+    ];
+    check_all(&rows, 8).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn floods_pass() {
+    let rows = [
+        ("floods-requests", "ok: after the flood"),
+        ("floods-questions", "ok: after the questions"),
+        ("floods-notifications", "ok: after the flood"),
+        ("modern-listen-floods", "ok: worked"),
+        ("lists-for-ever", "NotFound UnknownTool: … lists-for-ever__page0"),
+        ("lists-a-hundred-thousand-pages-of-nothing", "NotFound UnknownTool: "),
+        ("deep-schema", "NotFound UnknownTool: "),
+    ];
+    check_all(&rows, 2).await;
+}
+
+/// Visits one server, and sees that this program stays small. Each has a test of its own, and so a
+/// process of its own: what one leaves to the allocator is none of the next one's business.
+async fn check_memory(mode: &'static str, expected: &'static str) {
+    check_all(&[], 1).await;
+    let before = peak_memory();
+    check_all(&[(mode, expected)], 1).await;
+    let grown = peak_memory() - before;
+    assert!(grown < GROWTH_MAX, "{mode}: {grown} bytes over {before}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_giant_reply_finds_little_memory() {
+    check_memory("giant-reply", "ExecutionFailed RemoteFailure: MCP server `giant-reply` answered with something that cannot be used: it is longer than 8388608 bytes; the call may have run").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_giant_reply_that_says_last_whose_it_is_finds_little_memory() {
+    check_memory(
+        "giant-reply-backwards",
+        "ExecutionFailed RemoteFailure: … it is longer than 8388608 bytes; the call may have run",
+    )
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reply_of_millions_of_values_finds_little_memory() {
+    check_memory("many-nodes", "ok: [a structured content of the server's answer was left out: it holds more than 200000 values]").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_giant_error_finds_little_memory() {
+    check_memory(
+        "giant-error",
+        "ExecutionFailed RemoteFailure: MCP server `giant-error` refused the call: no no",
+    )
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reply_as_large_as_can_be_finds_little_memory() {
+    check_memory("large-reply", "ok: large large").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_large_reply_of_control_characters_finds_little_memory() {
+    check_memory("large-reply-of-controls", "ok: ").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reply_of_many_blocks_finds_little_memory() {
+    check_memory("many-blocks", "ok: b\nb\n … [a part of the server's answer was left out: there were 39001 more than the 999 that are read]").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn large_words_of_progress_finds_little_memory() {
+    check_memory("large-progress", "Timeout Deadline: ").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_giant_schema_finds_little_memory() {
+    check_memory("giant-schema", "ok: worked").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_list_of_thousands_finds_little_memory() {
+    check_memory("lists-five-thousand", "NotFound UnknownTool: … lists-five-thousand__t0").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_giant_state_to_carry_finds_little_memory() {
+    check_memory("modern-giant-state", "ExecutionFailed ServerUnavailable: … wants 6291456 bytes of its state to be sent back; 1048576 are").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_line_without_end_finds_little_memory() {
+    check_memory(
+        "endless-line",
+        "not ready: it was not ready within {startup} … refused, such as: it is longer than 8388608 bytes",
+    )
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_takes_the_name_of_another() {
+    let arena = arena(&["pretends-to-be-another", "takes-names"]);
+    arena.servers.probe().await;
+    let own = |mode| -> Vec<(String, String)> {
+        let tools = arena.status(mode).tools.into_iter();
+        let mut names: Vec<_> = tools.map(|tool| (tool.own_name, tool.name)).collect();
+        names.sort();
+        names
+    };
+    let names = own("pretends-to-be-another");
+    assert_eq!(names.len(), 6);
+    for (own, name) in names {
+        assert_eq!(name, format!("pretends-to-be-another__{own}"));
+    }
+    let names = own("takes-names");
+    assert!(names.iter().all(|(_, name)| name.starts_with("takes-names__") && name.len() <= 64));
+    let different: std::collections::BTreeSet<_> = names.iter().map(|(_, name)| name).collect();
+    assert_eq!(different.len(), names.len(), "{names:?}");
+    assert!(names.contains(&("Read".to_owned(), "takes-names__Read".to_owned())), "{names:?}");
+    // The tools whose names were wanted are still who they were.
+    assert_eq!(arena.call("good__work", json!({})).await.unwrap(), "worked");
+    std::fs::write(arena.path("work/a.txt"), "mine").unwrap();
+    let read = arena.call("Read", json!({"file_path": "a.txt"})).await.unwrap();
+    assert!(read.contains("mine"), "{read}");
+    arena.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_is_locked_in() {
+    let modes = ["shows-its-environment", "reads-a-secret", "writes-a-file", "calls-home"];
+    let arena = arena(&modes);
+    let say = async |mode: &str, input: Value| arena.visit(mode, input).await.said;
+    let environment = say("shows-its-environment", json!({})).await;
+    assert!(environment.contains("PATH=") && !environment.contains("CARGO"), "{environment}");
+    std::fs::write(arena.path("state/secret"), "the secret").unwrap();
+    let read = say("reads-a-secret", json!({"path": arena.path("state/secret")})).await;
+    assert!(read.starts_with("ok: Err(") && !read.contains("the secret"), "{read}");
+    let outside = arena.path("outside");
+    let wrote = say("writes-a-file", json!({"path": outside})).await;
+    assert!(wrote.starts_with("ok: Err(") && !outside.exists(), "{wrote}");
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let to = listener.local_addr().unwrap().to_string();
+    assert_eq!(say("calls-home", json!({"to": to})).await, "ok: reached: false");
+    arena.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_late_answer_is_not_that_of_the_next_call() {
+    let patience = ServerTimeouts { silence: Duration::from_secs(1), ..LONG };
+    let arena = HostileFixture::new(&["replies-late"], |_, definition| patience.give(definition));
+    let first = arena.visit("replies-late", json!({})).await.said;
+    assert!(first.starts_with("Timeout Deadline"), "{first}");
+    until(|| !arena.status("replies-late").notes.is_empty()).await;
+    let notes = arena.status("replies-late").notes;
+    assert_eq!(notes, ["1 of its answers were to nothing that was asked"]);
+    // The next has to come within its time, which a machine that stands still may keep it from.
+    let mut said = String::new();
+    for _ in 0..20 {
+        said = arena.visit("replies-late", json!({})).await.said;
+        if !said.starts_with("Timeout Deadline") {
+            break;
+        }
+    }
+    assert_eq!(said, "ok: worked");
+    arena.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_says_something_else_each_time_is_noticed() {
+    let arena = arena(&["rewrites-itself"]);
+    assert_eq!(arena.visit("rewrites-itself", json!({})).await.said, "ok: worked");
+    let is_changed = || arena.status("rewrites-itself").tools[0].changed;
+    assert!(!is_changed());
+    let status = arena.servers.reconnect("rewrites-itself").await.unwrap();
+    assert_eq!(status.state, ServerPhase::Ready);
+    assert!(is_changed());
+    arena.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_died_once_is_started_again() {
+    let arena = arena(&["dies-once"]);
+    let first = arena.visit("dies-once", json!({})).await.said;
+    assert!(first.starts_with("ExecutionFailed ServerUnavailable"), "{first}");
+    assert_eq!(arena.visit("dies-once", json!({})).await.said, "ok: worked");
+    assert_eq!(arena.status("dies-once").starts, 2);
+    arena.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_ends_every_subscription_is_not_asked_all_the_time() {
+    let modes = ["modern-listen-ends-at-once", "modern-listen-floods"];
+    let (arena, begun) = (arena(&modes), Instant::now());
+    for mode in modes {
+        arena.visit(mode, json!({})).await;
+    }
+    tokio::time::sleep(Duration::from_millis(2_500)).await;
+    let said = arena.visit(modes[0], json!({})).await.said;
+    let counts: Vec<u32> = said.split(' ').filter_map(|word| word.parse().ok()).collect();
+    // The pauses between are one second, then two, then four.
+    let most = || 2 + (begun.elapsed().as_secs() + 1).ilog2();
+    assert!(counts.len() == 2 && counts[0] <= most() && counts[1] <= most() + 1, "{said}");
+    let said = arena.visit(modes[1], json!({})).await.said;
+    let counts: Vec<u32> = said.split(' ').filter_map(|word| word.parse().ok()).collect();
+    assert!(counts.len() == 1 && counts[0] <= most() + 2, "{said}");
+    arena.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_never_becomes_ready_does_not_hold_up_the_end() {
+    let arena = HostileFixture::new(&["never-answers", "talks-text"], |_, definition| {
+        definition.startup_timeout = Duration::from_secs(600);
+    });
+    arena.servers.start_unknown();
+    arena.servers.ready("good").await.unwrap();
+    arena.begun("never-answers").await;
+    let begun = Instant::now();
+    arena.stop().await;
+    assert!(begun.elapsed() < GRACE, "{:?}", begun.elapsed());
+}

@@ -1,0 +1,396 @@
+//! Judges each connection that a confined command tries to make.
+//!
+//! Nobody can be asked here, in the middle of a command: what no rule allows is refused, and so is
+//! what a rule says to ask about.
+
+use std::net::IpAddr;
+
+use super::PolicyEngine;
+use crate::decision::{GrantScope, Verdict};
+use crate::host::{HostName, HostPattern, is_web_port};
+use crate::rule::PolicyRule;
+
+/// Commands connect; what counts for them is what is said of hosts for every tool.
+const TOOL: &str = "Bash";
+
+/// A connection to be judged.
+#[derive(Clone, Copy, Debug)]
+pub struct ConnectRequest<'a> {
+    /// To which host.
+    pub host: &'a HostName,
+    /// To which of its ports.
+    pub port: u16,
+    /// Hosts that settings list for commands, beside the rules.
+    pub network: &'a [HostPattern],
+    /// What a person has allowed for the session.
+    pub grants: &'a [GrantScope],
+    /// Hosts of calls that run now: each was judged and allowed for its call, by a rule or by the
+    /// person who was asked.
+    pub judged: &'a [HostName],
+}
+
+/// Why a connection may be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConnectPermission {
+    /// The rule that allows it, as written.
+    pub rule: String,
+    /// Where it stands.
+    pub source: String,
+}
+
+/// Why a connection may not be made.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConnectDeniedError {
+    /// Nothing allows the host.
+    #[error("no rule allows this host")]
+    NoRule,
+    /// The host is allowed, but not this port of it.
+    #[error("rule `{rule}` allows this host, but not port {port}")]
+    Port {
+        /// The rule that allows the host.
+        rule: String,
+        /// The port.
+        port: u16,
+    },
+    /// A rule denies it, or says to ask.
+    #[error("rule `{rule}` {}", said(*.verdict))]
+    Rule {
+        /// What the rule says.
+        verdict: Verdict,
+        /// The rule, as written.
+        rule: String,
+        /// Where it stands.
+        place: String,
+    },
+    /// It leads inside, not to the open internet.
+    #[error("it is {what}")]
+    Inside {
+        /// What is there.
+        what: &'static str,
+        /// Whether the person's own rule for exactly this host would open it.
+        may_be_named: bool,
+    },
+    /// What was said there first asks for another host that lives at the same address.
+    #[error("its TLS greeting {said}")]
+    OtherName {
+        /// What the greeting says instead.
+        said: String,
+    },
+}
+
+fn said(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Deny => "denies it",
+        Verdict::Ask => "says to ask, and nobody can be asked while a command runs",
+        Verdict::Allow => "allows it",
+    }
+}
+
+impl ConnectDeniedError {
+    fn by(verdict: Verdict, rule: &PolicyRule) -> Self {
+        Self::Rule { verdict, rule: rule.text.clone(), place: rule.source.to_string() }
+    }
+
+    fn inside(what: &'static str) -> Self {
+        // The same places that no rule opens for a fetch.
+        let may_be_named = !what.contains("metadata") && !what.contains("link-local");
+        Self::Inside { what, may_be_named }
+    }
+}
+
+impl PolicyEngine {
+    /// Whether a confined command may connect to a host: only when something allows it and no rule
+    /// denies it or says to ask. A host written as an address must be named as that address. Where
+    /// no port is named, those of the web are meant.
+    ///
+    /// A name that stands for this machine or a private network, such as `localhost`, needs the
+    /// person's own rule for exactly that name; that settings list it is not enough. Which addresses
+    /// a host may then have is for [`PolicyEngine::may_pin`] to say.
+    ///
+    /// A host that was judged for a call that runs is allowed as one that was granted, and asked
+    /// about already: what a person allows once is never more than what they allow for the session.
+    pub fn may_reach(
+        &self,
+        reach: ConnectRequest<'_>,
+    ) -> Result<ConnectPermission, ConnectDeniedError> {
+        let ConnectRequest { host, port, network, grants, judged } = reach;
+        let is_judged = judged.contains(host);
+        self.not_ruled(Verdict::Deny, host)?;
+        // Whoever was to be asked was, and said yes.
+        if !is_judged {
+            self.not_ruled(Verdict::Ask, host)?;
+        }
+        let rule = match host.ip() {
+            Some(_) => self.rules.named_host(Verdict::Allow, TOOL, host),
+            None => self.rules.host(Verdict::Allow, TOOL, host),
+        };
+        if let Some(what) = host.is_private().filter(|_| host.name().is_some()) {
+            let refusal = ConnectDeniedError::inside(what);
+            let is_opened = rule.is_some_and(PolicyRule::is_exact_and_own)
+                && matches!(refusal, ConnectDeniedError::Inside { may_be_named: true, .. });
+            if !is_opened {
+                return Err(refusal);
+            }
+        }
+        let granted = format!("WebFetch(domain:{host})");
+        let granted = grants.iter().find(|grant| grant.rule == granted);
+        let by_rule = rule.map(|rule| (rule.text.clone(), rule.source.to_string()));
+        let by_grant = granted.map(|grant| (grant.rule.clone(), "grant".to_owned()));
+        let by_call = is_judged.then(|| (format!("WebFetch(domain:{host})"), "call".to_owned()));
+        let on_web = by_rule.or(by_grant).or(by_call);
+        let mut listed = network.iter().filter(|pattern| pattern.names(host));
+        let listed_here = listed.clone().find(|pattern| pattern.has_port(port));
+        match (on_web, listed_here) {
+            (Some((rule, source)), _) if is_web_port(port) => {
+                Ok(ConnectPermission { rule, source })
+            }
+            (_, Some(pattern)) => Ok(ConnectPermission {
+                rule: pattern.to_string(),
+                source: "sandbox.network".to_owned(),
+            }),
+            (Some((rule, _)), None) => Err(ConnectDeniedError::Port { rule, port }),
+            (None, None) => Err(match listed.next() {
+                Some(pattern) => ConnectDeniedError::Port { rule: pattern.to_string(), port },
+                None => ConnectDeniedError::NoRule,
+            }),
+        }
+    }
+
+    /// Whether an address that a permitted host turned out to have may be connected to. `inside`
+    /// says what is there when it is not one of the open internet; then the person's own rule must
+    /// name exactly this address, whatever is said of the host.
+    pub fn may_pin(
+        &self,
+        address: IpAddr,
+        inside: Option<&'static str>,
+    ) -> Result<(), ConnectDeniedError> {
+        let host = HostName::address(address);
+        self.not_ruled(Verdict::Deny, &host)?;
+        // What is to be asked about every host was settled before: here only the address counts.
+        if let Some(rule) = self.rules.named_host(Verdict::Ask, TOOL, &host) {
+            return Err(ConnectDeniedError::by(Verdict::Ask, rule));
+        }
+        let Some(what) = inside else { return Ok(()) };
+        let refusal = ConnectDeniedError::inside(what);
+        let rule = self.rules.named_host(Verdict::Allow, TOOL, &host);
+        match refusal {
+            ConnectDeniedError::Inside { may_be_named: true, .. }
+                if rule.is_some_and(PolicyRule::is_exact_and_own) =>
+            {
+                Ok(())
+            }
+            refusal => Err(refusal),
+        }
+    }
+
+    /// Whether [`PolicyEngine::may_reach`] can say yes to anything, with these grants and no hosts that
+    /// settings list.
+    pub fn reaches_any(&self, grants: &[GrantScope]) -> bool {
+        let is_host = |grant: &GrantScope| grant.rule.starts_with("WebFetch(");
+        self.rules.allows_hosts() || grants.iter().any(is_host)
+    }
+
+    fn not_ruled(&self, verdict: Verdict, host: &HostName) -> Result<(), ConnectDeniedError> {
+        let rule = self.rules.host(verdict, TOOL, host);
+        rule.map_or(Ok(()), |rule| Err(ConnectDeniedError::by(verdict, rule)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::PolicyEngineConfig;
+    use crate::rule::{RuleOwner, RuleSource};
+
+    /// Rules such as `allow WebFetchTool(domain:a.com)`; `theirs` in front makes it the project's.
+    fn engine(rules: &[&str]) -> PolicyEngine {
+        let rule = |text: &&str| {
+            let (owner, text) = match text.strip_prefix("theirs ") {
+                Some(text) => (RuleOwner::Project, text),
+                None => (RuleOwner::Person, *text),
+            };
+            let (verdict, text) = text.split_once(' ').unwrap();
+            let verdict = Verdict::ALL.into_iter().find(|known| known.word() == verdict).unwrap();
+            PolicyRule::parse(
+                text,
+                verdict,
+                RuleSource { name: "test".to_owned(), line: None, owner },
+            )
+            .unwrap()
+        };
+        let rules = rules.iter().map(rule).collect();
+        PolicyEngine::new(PolicyEngineConfig { rules, ..PolicyEngineConfig::default() })
+    }
+
+    #[track_caller]
+    fn check(rules: &[&str], network: &[&str], target: &str, expected: &str) {
+        let network: Vec<_> =
+            network.iter().map(|text| HostPattern::parse(text).unwrap()).collect();
+        let (host, port) = target.rsplit_once(':').unwrap();
+        let (host, port) = (HostName::from_host(host).unwrap(), port.parse().unwrap());
+        let reach =
+            ConnectRequest { host: &host, port, network: &network, grants: &[], judged: &[] };
+        let said = match engine(rules).may_reach(reach) {
+            Ok(permit) => format!("{} of {}", permit.rule, permit.source),
+            Err(refusal) => refusal.to_string(),
+        };
+        assert_eq!(said, expected, "{rules:?} {network:?} {target}");
+    }
+
+    const A: &str = "allow WebFetch(domain:a.com)";
+    const NONE: &str = "no rule allows this host";
+
+    #[test]
+    fn only_what_is_allowed_is_reached() {
+        check(&[], &[], "a.com:443", NONE);
+        check(&[A], &[], "a.com:443", "WebFetch(domain:a.com) of test");
+        check(&[A], &[], "A.com.:80", "WebFetch(domain:a.com) of test");
+        check(&[A], &[], "b.com:443", NONE);
+        check(&[A], &[], "x.a.com:443", NONE);
+        check(&[], &["b.com"], "b.com:443", "b.com of sandbox.network");
+        check(&["allow WebFetch"], &[], "b.com:443", "WebFetch of test");
+        check(&["allow Bash", "allow Read"], &[], "b.com:443", NONE);
+    }
+
+    #[test]
+    fn ports_beside_those_of_the_web_are_named() {
+        let port = "rule `WebFetch(domain:a.com)` allows this host, but not port 22";
+        check(&[A], &[], "a.com:22", port);
+        check(&[A], &["a.com:22"], "a.com:22", "a.com:22 of sandbox.network");
+        check(
+            &[],
+            &["a.com:22"],
+            "a.com:443",
+            "rule `a.com:22` allows this host, but not port 443",
+        );
+        check(&[], &["a.com:22", "a.com"], "a.com:443", "a.com of sandbox.network");
+    }
+
+    #[test]
+    fn deny_and_ask_beat_every_allow() {
+        let deny = "rule `WebFetch(domain:*.a.com)` denies it";
+        check(&[A, "deny WebFetch(domain:*.a.com)"], &["x.a.com"], "x.a.com:443", deny);
+        let ask = "rule `WebFetch(domain:a.com)` says to ask, and nobody can be asked while a command runs";
+        check(&[A, "ask WebFetch(domain:a.com)"], &["a.com"], "a.com:443", ask);
+        check(&[A, "deny WebFetch"], &["a.com"], "a.com:443", "rule `WebFetch` denies it");
+    }
+
+    #[test]
+    fn addresses_are_reached_only_where_they_are_named() {
+        check(&["allow WebFetch"], &["*"], "93.184.216.34:443", NONE);
+        let named = "allow WebFetch(domain:93.184.216.34)";
+        check(&[named], &[], "0x5db8d822:443", "WebFetch(domain:93.184.216.34) of test");
+        check(
+            &[],
+            &["[2606:4700::1111]:53"],
+            "[2606:4700::1111]:53",
+            "[2606:4700::1111]:53 of sandbox.network",
+        );
+    }
+
+    #[test]
+    fn names_of_this_machine_need_a_rule_of_their_own() {
+        let local = "allow WebFetch(domain:localhost)";
+        check(&["allow WebFetch"], &["localhost"], "localhost:80", "it is this machine");
+        check(&[local], &[], "LOCALHOST.:80", "WebFetch(domain:localhost) of test");
+        check(&[&format!("theirs {local}")], &[], "localhost:80", "it is this machine");
+        check(
+            &["allow WebFetch(domain:metadata.google.internal)"],
+            &[],
+            "metadata.google.internal:80",
+            "it is a cloud metadata service",
+        );
+    }
+
+    #[track_caller]
+    fn check_pin(rules: &[&str], address: &str, expected: &str) {
+        let address: IpAddr = address.parse().unwrap();
+        let inside = HostName::address(address).is_private();
+        let said = match engine(rules).may_pin(address, inside) {
+            Ok(()) => "fine".to_owned(),
+            Err(refusal) => refusal.to_string(),
+        };
+        assert_eq!(said, expected, "{rules:?} {address}");
+    }
+
+    #[test]
+    fn an_address_inside_is_pinned_only_where_exactly_it_is_named() {
+        check_pin(&[], "93.184.216.34", "fine");
+        check_pin(&["allow WebFetch"], "127.0.0.1", "it is this machine");
+        check_pin(&["allow WebFetch(domain:127.0.0.1)"], "127.0.0.1", "fine");
+        check_pin(&["allow WebFetch(domain:127.0.0.1)"], "::ffff:127.0.0.1", "fine");
+        check_pin(&["allow WebFetch(domain:127.0.0.1)"], "127.0.0.2", "it is this machine");
+        check_pin(&["allow WebFetch(domain:localhost)"], "127.0.0.1", "it is this machine");
+        check_pin(&["theirs allow WebFetch(domain:127.0.0.1)"], "127.0.0.1", "it is this machine");
+        check_pin(
+            &["allow WebFetch(domain:169.254.169.254)"],
+            "169.254.169.254",
+            "it is a cloud metadata service",
+        );
+        check_pin(&["ask WebFetch"], "93.184.216.34", "fine");
+        check_pin(
+            &["ask WebFetch(domain:93.184.216.34)"],
+            "93.184.216.34",
+            "rule `WebFetch(domain:93.184.216.34)` says to ask, and nobody can be asked while a command runs",
+        );
+        check_pin(
+            &["deny WebFetch(domain:93.184.216.34)"],
+            "93.184.216.34",
+            "rule `WebFetch(domain:93.184.216.34)` denies it",
+        );
+    }
+
+    #[test]
+    fn what_was_granted_for_the_session_counts_as_allowed() {
+        let host = HostName::from_host("a.com").unwrap();
+        let grants =
+            [GrantScope { rule: "WebFetch(domain:a.com)".to_owned(), folder: None, program: None }];
+        let reach =
+            ConnectRequest { host: &host, port: 443, network: &[], grants: &grants, judged: &[] };
+        assert_eq!(engine(&[]).may_reach(reach).unwrap().source, "grant");
+        let denied = engine(&["ask WebFetch(domain:a.com)"]).may_reach(reach);
+        assert!(matches!(denied, Err(ConnectDeniedError::Rule { .. })));
+    }
+
+    #[test]
+    fn what_was_judged_for_a_call_counts_as_allowed_and_asked_about() {
+        #[track_caller]
+        fn check(rules: &[&str], target: &str, expected: &str) {
+            let judged = ["a.com", "93.184.216.34", "localhost"]
+                .map(|host| HostName::from_host(host).unwrap());
+            let (host, port) = target.rsplit_once(':').unwrap();
+            let (host, port) = (HostName::from_host(host).unwrap(), port.parse().unwrap());
+            let reach =
+                ConnectRequest { host: &host, port, network: &[], grants: &[], judged: &judged };
+            let said = match engine(rules).may_reach(reach) {
+                Ok(permit) => format!("{} of {}", permit.rule, permit.source),
+                Err(refusal) => refusal.to_string(),
+            };
+            assert_eq!(said, expected, "{rules:?} {target}");
+        }
+        check(&[], "a.com:443", "WebFetch(domain:a.com) of call");
+        check(&["ask WebFetch(domain:a.com)"], "a.com:443", "WebFetch(domain:a.com) of call");
+        check(&["deny WebFetch"], "a.com:443", "rule `WebFetch` denies it");
+        check(&[], "a.com:22", "rule `WebFetch(domain:a.com)` allows this host, but not port 22");
+        check(&[], "x.a.com:443", NONE);
+        check(&[], "93.184.216.34:443", "WebFetch(domain:93.184.216.34) of call");
+        check(&[], "localhost:80", "it is this machine");
+    }
+
+    #[test]
+    fn it_is_known_whether_anything_can_be_reached() {
+        #[track_caller]
+        fn check(rules: &[&str], grant: Option<&str>, expected: bool) {
+            let grant =
+                grant.map(|rule| GrantScope { rule: rule.to_owned(), folder: None, program: None });
+            let grants: Vec<GrantScope> = grant.into_iter().collect();
+            assert_eq!(engine(rules).reaches_any(&grants), expected, "{rules:?} {grants:?}");
+        }
+        check(&[], None, false);
+        check(&[A], None, true);
+        check(&["allow WebFetch"], None, true);
+        check(&["deny WebFetch", "ask WebFetch(domain:a.com)", "allow Bash"], None, false);
+        check(&[], Some("WebFetch(domain:a.com)"), true);
+        check(&[], Some("Bash(curl:*)"), false);
+    }
+}

@@ -1,0 +1,87 @@
+//! A command line as a tree with the verdict of each node, for a person who asks why.
+
+use crate::decision::Verdict;
+use crate::shell::analysis::{AnalysisNodeKind, ScriptAnalysis};
+
+use super::{CallAssessment, EffectAssessment};
+
+/// A command line with its verdicts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VerdictTree {
+    /// The nodes; a parent stands before its children.
+    pub nodes: Vec<VerdictNode>,
+}
+
+/// A node of a command line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VerdictNode {
+    /// The node it hangs from.
+    pub parent: Option<usize>,
+    /// What it is, as a person sees it.
+    pub label: String,
+    /// The strictest verdict on it and on everything beneath it.
+    pub verdict: Verdict,
+    /// Why, where the node itself was judged.
+    pub reason: Option<String>,
+    /// The rule that decided about it.
+    pub rule: Option<String>,
+}
+
+impl CallAssessment {
+    /// Each command line as a tree.
+    pub(super) fn trees(&self) -> Vec<VerdictTree> {
+        self.analyses.iter().enumerate().map(|(at, analysis)| self.tree(at, analysis)).collect()
+    }
+
+    fn tree(&self, tree: usize, analysis: &ScriptAnalysis) -> VerdictTree {
+        let mut nodes: Vec<VerdictNode> = analysis
+            .nodes
+            .iter()
+            .map(|node| {
+                let parent = node.parent;
+                let label = node.label.clone();
+                VerdictNode { parent, label, verdict: Verdict::Allow, reason: None, rule: None }
+            })
+            .collect();
+        for judged in self.judged.iter().filter(|judged| judged.tree == Some(tree)) {
+            match judged.node.and_then(|at| nodes.get_mut(at)) {
+                Some(node) => note(node, judged),
+                None => {
+                    let mut node = VerdictNode {
+                        parent: None,
+                        label: judged.target.clone(),
+                        verdict: Verdict::Allow,
+                        reason: None,
+                        rule: None,
+                    };
+                    note(&mut node, judged);
+                    nodes.push(node);
+                }
+            }
+        }
+        // A harmless file has no verdict of its own.
+        for (node, known) in nodes.iter_mut().zip(&analysis.nodes) {
+            if node.reason.is_none() && !matches!(known.kind, AnalysisNodeKind::Structure) {
+                node.reason = Some("harmless".to_owned());
+            }
+        }
+        for at in (0..nodes.len()).rev() {
+            let Some(VerdictNode { parent: Some(parent), verdict, .. }) = nodes.get(at) else {
+                continue;
+            };
+            let (parent, verdict) = (*parent, *verdict);
+            if let Some(parent) = nodes.get_mut(parent) {
+                parent.verdict = parent.verdict.max(verdict);
+            }
+        }
+        VerdictTree { nodes }
+    }
+}
+
+fn note(node: &mut VerdictNode, judged: &EffectAssessment) {
+    if node.reason.is_none() || judged.verdict > node.verdict {
+        node.verdict = judged.verdict;
+        node.reason = Some(judged.reason.clone());
+        node.rule = judged.rule.clone();
+    }
+}

@@ -1,0 +1,75 @@
+//! Studies as short texts, so that tests are tables.
+//!
+//! A command line is split at spaces, `_` inside a word stands for a space, and a word with `$` is
+//! known only up to it; one with `*` is a pattern. The study reads
+//! `nature read(a) write(b) delete(c/**) host(h) runs[argv] script[text] … critical caution`.
+
+use super::{CommandAnalysis, CommandClass, FileAccess, FileTouch, NestedExecution, study};
+use crate::shell::ShellArg;
+
+#[track_caller]
+pub(super) fn check(line: &str, expected: &str) {
+    let argv: Vec<ShellArg> = line.split_whitespace().map(argument).collect();
+    assert_eq!(text(&study(&argv)), expected, "{line}");
+}
+
+/// Checks that a command line is critical, whatever else it is.
+#[track_caller]
+pub(super) fn check_critical(line: &str) {
+    let argv: Vec<ShellArg> = line.split_whitespace().map(argument).collect();
+    assert!(study(&argv).critical.is_some(), "{line}");
+}
+
+pub(super) fn argument(written: &str) -> ShellArg {
+    let spaced = written.replace('_', " ");
+    match spaced.split_once('$') {
+        Some((start, _)) => {
+            ShellArg::Unknown { starts_with: start.to_owned(), written: written.to_owned() }
+        }
+        None if spaced.contains('*') => ShellArg::Pattern(spaced),
+        None => ShellArg::Known(spaced),
+    }
+}
+
+pub(super) fn text(study: &CommandAnalysis) -> String {
+    let mut parts = vec![
+        match study.nature {
+            CommandClass::ReadOnly => "read-only",
+            CommandClass::Files => "files",
+            CommandClass::Wrapper => "wrapper",
+            CommandClass::Program => "program",
+        }
+        .to_owned(),
+    ];
+    for FileTouch { access, path, recursive } in &study.touches {
+        let access = match access {
+            FileAccess::Read => "read",
+            FileAccess::Write => "write",
+            FileAccess::Delete => "delete",
+        };
+        parts.push(format!("{access}({path}{})", if *recursive { "/**" } else { "" }));
+    }
+    parts.extend(study.hosts.iter().map(|host| format!("host({host})")));
+    parts.extend(study.folder.iter().map(|folder| format!("in({folder})")));
+    parts.extend(study.runs.iter().map(run));
+    parts.extend(study.critical.map(|_| "critical".to_owned()));
+    parts.extend(study.caution.as_ref().map(|_| "caution".to_owned()));
+    parts.join(" ")
+}
+
+fn run(run: &NestedExecution) -> String {
+    match run {
+        NestedExecution::Command { argv, variables, folder, more_arguments } => {
+            let mut words: Vec<String> = Vec::new();
+            words.extend(folder.iter().map(|folder| format!("{folder}:")));
+            words.extend(variables.iter().map(|(name, value)| format!("{name}={value}")));
+            words.extend(argv.iter().map(ShellArg::to_string));
+            words.extend(more_arguments.then(|| "...".to_owned()));
+            format!("runs[{}]", words.join(" "))
+        }
+        NestedExecution::Script { text: ShellArg::Known(text), .. } => format!("script[{text}]"),
+        NestedExecution::Script { text, .. } => format!("script?[{text}]"),
+        NestedExecution::ScriptFromInput => "script-from-input".to_owned(),
+        NestedExecution::Unknown(_) => "unknown".to_owned(),
+    }
+}

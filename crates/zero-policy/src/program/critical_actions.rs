@@ -1,0 +1,216 @@
+//! What cannot be taken back: removing, wiping, publishing, tearing down.
+//!
+//! Judged on every command line, whichever table knows the program otherwise. Where a word that is
+//! not known could be the one that makes it critical, that is said as a caution, so that nothing
+//! allows it by itself.
+
+mod file_removal;
+mod subcommands;
+
+use super::{CommandAnalysis, word};
+use crate::shell::ShellArg;
+
+pub(super) use file_removal::study;
+
+/// What makes a command line critical, or possibly so.
+#[derive(Debug, Default)]
+pub(super) struct CriticalFinding {
+    pub(super) critical: Option<&'static str>,
+    pub(super) caution: Option<String>,
+}
+
+impl CriticalFinding {
+    fn critical(why: &'static str) -> Self {
+        Self { critical: Some(why), caution: None }
+    }
+
+    fn maybe(why: &str) -> Self {
+        Self { critical: None, caution: Some(why.to_owned()) }
+    }
+}
+
+pub(super) fn judge(name: &str, args: &[ShellArg]) -> CriticalFinding {
+    if let Some(CommandAnalysis { critical: Some(why), .. }) = study(name, args) {
+        return CriticalFinding::critical(why);
+    }
+    if let Some(why) = always(name, args) {
+        return CriticalFinding::critical(why);
+    }
+    match name {
+        "kill" => kill(args),
+        "fuser" => has_letter(args, 'k', "kill", "ends every process that uses a file"),
+        "umount" => has_letter(args, 'a', "all", "takes away every file system"),
+        "chmod" | "chown" | "chgrp" | "setfacl" | "chflags" | "chattr" => modes(args),
+        "psql" | "mysql" | "mariadb" | "sqlite3" | "sqlcmd" | "clickhouse-client" | "duckdb"
+        | "cockroach" | "mongo" | "mongosh" | "redis-cli" | "valkey-cli" | "cqlsh" | "bq"
+        | "snowsql" => database(args),
+        _ => subcommands::judge(name, args),
+    }
+}
+
+/// Programs that are critical whatever their arguments.
+fn always(name: &str, args: &[ShellArg]) -> Option<&'static str> {
+    let lists = !args.is_empty()
+        && args.iter().all(|arg| {
+            matches!(arg.as_known(), Some("-l" | "--list" | "--help" | "-V" | "--version"))
+        });
+    if lists {
+        return None;
+    }
+    let stem = name.split('.').next().unwrap_or(name);
+    Some(match stem {
+        "mkfs" | "mke2fs" | "newfs" | "wipefs" | "fdisk" | "parted" | "sfdisk" | "gdisk"
+        | "sgdisk" | "cfdisk" | "mkswap" | "blkdiscard" | "hdparm" | "cryptsetup" | "lvremove"
+        | "vgremove" | "pvremove" | "mdadm" | "nvme" => "changes a disk itself",
+        "shutdown" | "reboot" | "halt" | "poweroff" => "stops the machine",
+        "killall" | "killall5" | "pkill" | "skill" => "ends every process of a name",
+        "userdel" | "groupdel" | "deluser" | "delgroup" | "passwd" | "chpasswd" | "usermod"
+        | "visudo" => "changes who may use the machine",
+        "dropdb" | "dropuser" => "removes a database or its user",
+        "ansible-playbook" => "changes other machines",
+        "rimraf" | "trash-empty" | "bleachbit" => "removes files recursively",
+        _ => return None,
+    })
+}
+
+/// Critical with an option, given as a letter among others or by its long name.
+fn has_letter(args: &[ShellArg], letter: char, long: &str, why: &'static str) -> CriticalFinding {
+    let given = |arg: &ShellArg| {
+        let start = arg.certain_start();
+        match start.strip_prefix("--") {
+            Some(name) => !name.is_empty() && long.starts_with(name),
+            None => start.starts_with('-') && start.contains(letter),
+        }
+    };
+    if args.iter().any(given) {
+        return CriticalFinding::critical(why);
+    }
+    if args.iter().any(|arg| arg.as_known().is_none() && arg.may_be_option()) {
+        return CriticalFinding::maybe("an argument that is not known may decide what it does");
+    }
+    CriticalFinding::default()
+}
+
+/// `kill -9 -1` ends everything.
+fn kill(args: &[ShellArg]) -> CriticalFinding {
+    // The first may be a signal; whatever follows is not.
+    let rest = super::from(args, 1);
+    // Process 1 is the one that all others hang from.
+    let all = |arg: &ShellArg| matches!(arg.as_known(), Some("-1" | "0" | "1"));
+    let first_is_target = matches!(word(args.first()), "0" | "1");
+    let everything = rest.iter().enumerate().any(|(at, arg)| {
+        // `-s 0` and `-n 0` name a signal, and `-l 1` asks for the name of one.
+        let names_signal = at == 0 && matches!(word(args.first()), "-s" | "-n" | "-l" | "-L");
+        all(arg) && !names_signal
+    });
+    if everything || first_is_target {
+        return CriticalFinding::critical("ends every process there is");
+    }
+    CriticalFinding::default()
+}
+
+/// Rights of a whole tree, or of the root of everything.
+fn modes(args: &[ShellArg]) -> CriticalFinding {
+    let options: Vec<&ShellArg> =
+        args.iter().take_while(|arg| arg.as_known() != Some("--")).collect();
+    let recursive = options.iter().any(|arg| {
+        let start = arg.certain_start();
+        match start.strip_prefix("--") {
+            Some(long) => !long.is_empty() && "recursive".starts_with(long),
+            None => start.starts_with('-') && start.contains('R'),
+        }
+    });
+    let root = args.iter().any(|arg| {
+        let text = word(Some(arg));
+        text.starts_with('/') && text.bytes().filter(|byte| *byte == b'/').count() <= 1
+            || matches!(text, "~" | "~/")
+    });
+    if recursive {
+        return CriticalFinding::critical("changes the rights of everything beneath a folder");
+    }
+    if root {
+        return CriticalFinding::critical("changes the rights of a folder the system stands on");
+    }
+    let open =
+        options.iter().any(|arg| matches!(arg, ShellArg::Unknown { .. }) && arg.may_be_option());
+    if open {
+        CriticalFinding::maybe("an argument may be `-R`")
+    } else {
+        CriticalFinding::default()
+    }
+}
+
+/// Statements that remove data, wherever they stand in the arguments.
+fn database(args: &[ShellArg]) -> CriticalFinding {
+    const REMOVING: &[&str] = &[
+        "drop",
+        "truncate",
+        "delete",
+        "flushall",
+        "flushdb",
+        "dropdatabase",
+        "deletemany",
+        "deleteone",
+        "remove",
+        "alter",
+        "rm",
+    ];
+    let removes = args.iter().any(|arg| {
+        let text = arg.to_string().to_ascii_lowercase();
+        text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+            .any(|word| REMOVING.contains(&word))
+    });
+    if removes {
+        return CriticalFinding::critical("removes data from a database");
+    }
+    if args.iter().any(|arg| arg.as_known().is_none()) {
+        return CriticalFinding::maybe("a statement that is not known may remove data");
+    }
+    CriticalFinding::default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::analysis_text::check;
+
+    #[test]
+    fn processes_and_machines() {
+        check("kill 123", "program");
+        check("kill -9 123", "program");
+        check("kill -9 -1", "program critical");
+        check("kill -9 1", "program critical");
+        check("kill -l 1", "program");
+        check("kill -s 1 123", "program");
+        check("kill -s KILL -- -1", "program critical");
+        check("kill -KILL -1", "program critical");
+        check("killall node", "program critical");
+        check("pkill -f x", "program critical");
+        check("shutdown -h now", "program critical");
+        check("systemctl --now reboot", "program critical");
+        check("systemctl status x", "read-only");
+        check("init 0", "program critical");
+        check("mkfs.ext4 /dev/sda", "program critical");
+        check("fdisk /dev/sda", "program critical");
+        check("fdisk -l", "program");
+    }
+
+    #[test]
+    fn rights() {
+        check("chmod -R 777 x", "files write(x/**) critical");
+        check("chmod --rec 777 x", "files write(x/**) critical");
+        check("chmod -vR 777 x", "files write(x/**) critical");
+        check("chmod 777 /", "files write(/) critical");
+        check("chmod +x f", "files write(f)");
+        check("chown -R me x", "program write(x/**) critical");
+        check("chmod $X f", "files write(f) caution");
+    }
+
+    #[test]
+    fn databases() {
+        check("psql -c drop_table_x", "program critical");
+        check("psql -c select_1", "program");
+        check("psql -c $X", "program caution");
+        check("redis-cli -n 1 FLUSHALL", "program critical");
+        check("dropdb x", "program critical");
+    }
+}

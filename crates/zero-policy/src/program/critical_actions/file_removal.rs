@@ -1,0 +1,148 @@
+//! Programs whose work is to remove or overwrite files.
+
+use super::super::getopt::{GetoptSpec, OptionTerminator};
+use super::super::{CommandAnalysis, CommandClass, FileAccess, after};
+use crate::shell::ShellArg;
+
+/// `None` when the program does something else.
+pub(in super::super) fn study(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
+    Some(match name {
+        "rm" => rm(args),
+        "rmdir" => rmdir(args),
+        "unlink" => CommandAnalysis::of(CommandClass::Files)
+            .touches_all(FileAccess::Delete, &operands(args)),
+        "shred" | "wipe" | "srm" => shred(args),
+        "dd" => dd(args)?,
+        _ => return None,
+    })
+}
+
+const RM: GetoptSpec = GetoptSpec {
+    short: "rRfdiIvPWx",
+    long: "recursive force dir interactive:: verbose one-file-system no-preserve-root \
+           preserve-root:: help version",
+};
+
+fn rm(args: &[ShellArg]) -> CommandAnalysis {
+    let options = RM.read(args, OptionTerminator::Never);
+    // Not the reading's own doubt: `*.o` never is an option of rm, whatever the files are called.
+    let ended = args.iter().position(|arg| arg.as_known() == Some("--")).unwrap_or(args.len());
+    let open = args.iter().take(ended).any(may_hold_options)
+        || options.given.iter().any(|given| given.name.len() > 1 && ambiguous(&given.name));
+    let recursive = options.has(&["r", "R", "recursive"]) || open;
+    let files: Vec<ShellArg> = options.operands;
+    let study = files.iter().fold(CommandAnalysis::of(CommandClass::Files), |study, file| {
+        if recursive {
+            study.touches_beneath(FileAccess::Delete, file)
+        } else {
+            study.touches(FileAccess::Delete, file)
+        }
+    });
+    let forced = options.given.iter().any(|given| matches!(given.name.as_str(), "f" | "force"));
+    match (recursive, forced) {
+        _ if open => study.critical("may remove files recursively"),
+        (true, _) => study.critical("removes files recursively"),
+        (false, true) => study.critical("removes files by force"),
+        (false, false) => study,
+    }
+}
+
+/// A long option that no single name fits; rm refuses it, but other versions know other names.
+fn ambiguous(name: &str) -> bool {
+    !RM.long.split_whitespace().any(|known| known.trim_end_matches(':') == name)
+}
+
+/// Whether an argument that is not known may bring `-r` or `-f`. A pattern brings names of files,
+/// and one with a dot or slash in its fixed end is no option of rm's.
+fn may_hold_options(arg: &ShellArg) -> bool {
+    match arg {
+        ShellArg::Known(_) => false,
+        ShellArg::Pattern(pattern) => {
+            let end = pattern.rsplit(['*', '?', ']']).next().unwrap_or_default();
+            arg.may_be_option() && !end.contains(['.', '/'])
+        }
+        ShellArg::Unknown { .. } => arg.may_be_option(),
+    }
+}
+
+fn rmdir(args: &[ShellArg]) -> CommandAnalysis {
+    CommandAnalysis::of(CommandClass::Files).touches_all(FileAccess::Delete, &operands(args))
+}
+
+fn operands(args: &[ShellArg]) -> Vec<ShellArg> {
+    GetoptSpec { short: "pvf", long: "ignore-fail-on-non-empty parents verbose help version" }
+        .read(args, OptionTerminator::Never)
+        .operands
+}
+
+fn shred(args: &[ShellArg]) -> CommandAnalysis {
+    let table = GetoptSpec {
+        short: "fn:s:uvxzrlmdeiq",
+        long: "force iterations: random-source: size: remove:: verbose exact zero help version",
+    };
+    let files = table.read(args, OptionTerminator::Never).operands;
+    files
+        .iter()
+        .fold(CommandAnalysis::of(CommandClass::Files), |study, file| {
+            study.touches_beneath(FileAccess::Delete, file)
+        })
+        .critical("overwrites files so that nothing can bring them back")
+}
+
+fn dd(args: &[ShellArg]) -> Option<CommandAnalysis> {
+    let mut study = CommandAnalysis::of(CommandClass::ReadOnly);
+    for arg in args {
+        if let Some(file) = after(arg, "of=") {
+            study.nature = CommandClass::Files;
+            study = study.touches(FileAccess::Write, &file).critical("overwrites a file or a disk");
+        } else if let Some(file) = after(arg, "if=") {
+            study = study.touches(FileAccess::Read, &file);
+        } else if arg.as_known().is_none() && !arg.certain_start().contains('=') {
+            study.nature = CommandClass::Program;
+            study = study.critical("may overwrite a file or a disk");
+        }
+    }
+    Some(study)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::analysis_text::check;
+
+    #[test]
+    fn rm_is_critical_in_every_spelling() {
+        for options in
+            ["-r", "-R", "-rf", "-fr", "-vfr", "-Rv", "--recursive", "--rec", "--r", "-d -r"]
+        {
+            check(&format!("rm {options} x"), "files delete(x/**) critical");
+        }
+        for options in ["-f", "-vf", "--force", "--fo", "-i -f"] {
+            check(&format!("rm {options} x"), "files delete(x) critical");
+        }
+        check("rm x -rf", "files delete(x/**) critical");
+        check("rm -- -rf", "files delete(-rf)");
+        check("rm a b", "files delete(a) delete(b)");
+        check("rm -iv a", "files delete(a)");
+    }
+
+    #[test]
+    fn what_may_be_an_option_counts_as_one() {
+        check("rm $FLAGS x", "files delete($FLAGS/**) delete(x/**) critical");
+        check("rm -$X x", "files delete(-$X/**) delete(x/**) critical");
+        check("rm -- $X", "files delete($X)");
+        check("rm dir/$X", "files delete(dir/$X)");
+        check("rm *", "files delete(*/**) critical");
+        check("rm *.o", "files delete(*.o)");
+        check("rm --strange x", "files delete(x/**) critical");
+    }
+
+    #[test]
+    fn others_that_remove() {
+        check("rmdir -p a/b", "files delete(a/b)");
+        check("unlink a", "files delete(a)");
+        check("shred -u -n 3 a", "files delete(a/**) critical");
+        check("dd if=a of=/dev/sda bs=1M", "files read(a) write(/dev/sda) critical");
+        check("dd if=a count=1", "read-only read(a)");
+        check("dd $X", "program critical");
+    }
+}

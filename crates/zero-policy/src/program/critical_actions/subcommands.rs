@@ -1,0 +1,490 @@
+//! Subcommands that publish, deploy, tear down or prune.
+//!
+//! A row reads like a command line: `system prune` are words in this order with options anywhere
+//! between, `*` is any word, `delete*` and `*:destroy` match parts, and `-f|--force` asks for one of
+//! these options.
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use super::super::{npm, word};
+use super::CriticalFinding;
+use crate::shell::ShellArg;
+
+struct SubcommandRow {
+    /// With spaces between.
+    programs: &'static str,
+    /// With `;` between.
+    acts: &'static str,
+    why: &'static str,
+}
+
+const PUBLISHES: &str = "publishes for everyone to see";
+const REMOVES: &str = "removes what others may depend on";
+const DEPLOYS: &str = "changes what is running for others";
+const PRUNES: &str = "removes containers, images or volumes";
+
+const ROWS: &[SubcommandRow] = &[
+    SubcommandRow {
+        programs: "npm pnpm yarn bun",
+        acts: "publish; unpublish; deprecate; undeprecate; npm publish; npm unpublish; pm publish; workspace \
+               * publish; workspaces foreach npm publish; workspaces foreach * npm publish; \
+               access; owner; dist-tag add; dist-tag rm; token; stage publish; lerna publish; \
+               -r publish; workspace * npm publish",
+        why: PUBLISHES,
+    },
+    SubcommandRow { programs: "cargo", acts: "publish; yank; owner; release", why: PUBLISHES },
+    SubcommandRow { programs: "twine", acts: "upload", why: PUBLISHES },
+    SubcommandRow { programs: "gem", acts: "push; yank; owner", why: PUBLISHES },
+    SubcommandRow {
+        programs: "poetry uv flit hatch pdm rye maturin lerna changeset semantic-release dart \
+                   flutter mix",
+        acts: "publish; upload; pub publish; hex.publish",
+        why: PUBLISHES,
+    },
+    SubcommandRow {
+        programs: "python python3",
+        acts: "twine upload -m; setup.py upload",
+        why: PUBLISHES,
+    },
+    SubcommandRow { programs: "vsce ovsx", acts: "publish; unpublish", why: PUBLISHES },
+    SubcommandRow { programs: "dotnet", acts: "nuget push; nuget delete", why: PUBLISHES },
+    SubcommandRow { programs: "nuget", acts: "push; delete", why: PUBLISHES },
+    SubcommandRow {
+        programs: "mvn mvnw",
+        acts: "deploy; * deploy; * * deploy; release:*; *:deploy*; * release:*",
+        why: PUBLISHES,
+    },
+    SubcommandRow {
+        programs: "gradle gradlew",
+        acts: "publish*; * publish*; *:publish*; * *:publish*; uploadArchives",
+        why: PUBLISHES,
+    },
+    SubcommandRow {
+        programs: "docker podman nerdctl",
+        acts: "push; image push; manifest push; compose push; buildx build --push; build --push",
+        why: PUBLISHES,
+    },
+    SubcommandRow {
+        programs: "docker podman nerdctl",
+        acts: "system prune; system reset; volume rm; volume remove; volume prune; image prune \
+               -a|--all; rm -f|--force|-v|--volumes; container rm -f|--force|-v|--volumes; rmi \
+               -f|--force; image rm -f|--force; container prune; builder prune -a|--all; \
+               compose down -v|--volumes|--rmi; compose rm -f|--force|-v; network prune; swarm \
+               leave; stack rm; service rm; secret rm",
+        why: PRUNES,
+    },
+    SubcommandRow {
+        programs: "docker-compose podman-compose",
+        acts: "down -v|--volumes|--rmi; rm -f|--force|-v",
+        why: PRUNES,
+    },
+    SubcommandRow {
+        programs: "helm",
+        acts: "install; upgrade; uninstall; delete; del; un; rollback; push",
+        why: DEPLOYS,
+    },
+    SubcommandRow { programs: "helmfile", acts: "apply; sync; destroy; delete", why: DEPLOYS },
+    SubcommandRow {
+        programs: "kubectl oc k k3s microk8s",
+        acts: "delete; drain; replace --force; cordon; taint; scale; rollout undo; rollout \
+               restart; kubectl delete; kubectl drain; apply --prune; evict",
+        why: DEPLOYS,
+    },
+    SubcommandRow {
+        programs: "terraform tofu terragrunt",
+        acts: "apply; destroy; state rm; state mv; state push; state replace-provider; import; \
+               taint; untaint; force-unlock; workspace delete; apply-all; destroy-all; run-all \
+               apply; run-all destroy; run apply; run destroy; run --all apply",
+        why: DEPLOYS,
+    },
+    SubcommandRow {
+        programs: "pulumi",
+        acts: "up; update; destroy; down; dn; refresh; cancel; stack rm; state delete; import",
+        why: DEPLOYS,
+    },
+    SubcommandRow {
+        programs: "cdk cdktf sst serverless sls sam copilot amplify wrangler firebase flyctl \
+                   fly railway eb up dokku kamal nomad cap fastlane skaffold werf render \
+                   supabase",
+        acts: "deploy*; destroy*; remove; delete*; apply; up; down; rollback; publish; \
+               *:delete; *:destroy; * delete*; * destroy*; * deploy*; * rollback; * remove; * \
+               *:delete; job stop; system gc; db reset; db push",
+        why: DEPLOYS,
+    },
+    SubcommandRow {
+        programs: "heroku",
+        acts: "*:destroy; *:reset; *:delete; *:remove; container:release; *:rollback; \
+               *:promote; destroy; rollback; run",
+        why: DEPLOYS,
+    },
+    SubcommandRow {
+        programs: "vercel vc now",
+        acts: "--prod; deploy --prod; remove; rm; promote; rollback; * rm; * remove; alias",
+        why: DEPLOYS,
+    },
+    SubcommandRow {
+        programs: "netlify ntl",
+        acts: "deploy -p|--prod|--prodIfUnlocked; sites:delete; env:unset",
+        why: DEPLOYS,
+    },
+    SubcommandRow {
+        programs: "aws",
+        acts: "* delete*; * terminate*; * remove*; * destroy*; * purge*; s3 rm; s3 rb; s3 sync \
+               --delete; s3 mv; * deregister*; * stop-*; * revoke*; * disable-*; * detach-*; * \
+               schedule-key-deletion; cloudformation deploy; * update-*; * put-*",
+        why: DEPLOYS,
+    },
+    SubcommandRow {
+        programs: "gcloud gsutil az doctl linode-cli hcloud ibmcloud oci scw aliyun openstack \
+                   govc eksctl kops rclone s3cmd mc gh-api",
+        acts: "rm; rb; delete*; destroy*; purge*; * delete*; * * delete*; * * * delete*; * * * \
+               * delete*; * destroy*; * * destroy*; * rm; * * rm; * purge*; * * purge*; * \
+               deploy; * remove*; * * remove*; del; cleanup; sync; mirror --remove; rsync -d",
+        why: REMOVES,
+    },
+    SubcommandRow {
+        programs: "gh glab hub",
+        acts: "release create; release delete; release delete-asset; release edit; release \
+               upload; repo delete; repo archive; repo rename; repo edit; secret delete; \
+               variable delete; run delete; cache delete; issue delete; gist delete; ssh-key \
+               delete; gpg-key delete; label delete; project delete; codespace delete; workflow \
+               disable; api -X|--method",
+        why: REMOVES,
+    },
+    SubcommandRow {
+        programs: "systemctl",
+        acts: "poweroff; reboot; halt; kexec; suspend; hibernate; soft-reboot; hybrid-sleep; \
+               emergency; rescue; exit; isolate; default",
+        why: "stops the machine",
+    },
+    SubcommandRow {
+        programs: "loginctl",
+        acts: "poweroff; reboot; terminate-*; kill-*",
+        why: "stops the machine",
+    },
+    SubcommandRow { programs: "init telinit", acts: "0; 6; 1; s; S", why: "stops the machine" },
+    SubcommandRow {
+        programs: "zfs zpool btrfs lvm diskutil",
+        acts: "destroy; rollback; labelclear; subvolume delete; lvremove; vgremove; pvremove; \
+               erase*; reformat; partitionDisk; secureErase; zeroDisk; apfs delete*; remove",
+        why: "changes a disk itself",
+    },
+    SubcommandRow {
+        programs: "iptables ip6tables ebtables",
+        acts: "-F|--flush; -X|--delete-chain; -P|--policy; -D|--delete",
+        why: "opens or closes the machine's network",
+    },
+    SubcommandRow {
+        programs: "nft",
+        acts: "flush *; delete *",
+        why: "opens or closes the machine's network",
+    },
+    SubcommandRow {
+        programs: "ufw",
+        acts: "reset; disable; delete; --force",
+        why: "opens or closes the machine's network",
+    },
+    SubcommandRow {
+        programs: "mysqladmin mariadb-admin",
+        acts: "drop; shutdown; flush-*",
+        why: "removes data from a database",
+    },
+    SubcommandRow {
+        programs: "rails rake prisma sequelize knex alembic flask typeorm drizzle-kit artisan \
+                   manage.py",
+        acts: "db:drop*; db:reset*; db:purge*; db:schema:load; migrate reset; db push \
+               --force-reset|--accept-data-loss; downgrade; db downgrade; schema:drop; \
+               migrate:fresh; flush; db:truncate*; db:migrate:undo*",
+        why: "removes data from a database",
+    },
+    SubcommandRow { programs: "ansible", acts: "-m; -a; *", why: "changes other machines" },
+    SubcommandRow { programs: "vagrant", acts: "destroy", why: "removes a machine" },
+    SubcommandRow {
+        programs: "multipass virsh lxc incus minikube kind k3d colima limactl tart orb",
+        acts: "delete*; destroy; undefine; purge; * delete*; cluster delete",
+        why: "removes a machine",
+    },
+    SubcommandRow { programs: "tmutil", acts: "delete*; disable", why: "removes backups" },
+    SubcommandRow {
+        programs: "borg restic duplicity kopia",
+        acts: "delete; forget; prune; remove-*; snapshot delete",
+        why: "removes backups",
+    },
+];
+
+/// The rows of each program, in their order. Every command line is looked up here.
+static BY_PROGRAM: LazyLock<HashMap<&str, Vec<&SubcommandRow>>> = LazyLock::new(|| {
+    let mut rows: HashMap<&str, Vec<&SubcommandRow>> = HashMap::new();
+    for row in ROWS {
+        for program in row.programs.split(' ') {
+            rows.entry(program).or_default().push(row);
+        }
+    }
+    rows
+});
+
+/// How many options in one place are told apart. Nobody writes more, unless to hide something.
+const OPTIONS_MAX: usize = 32;
+
+pub(super) fn judge(name: &str, args: &[ShellArg]) -> CriticalFinding {
+    let in_full = if name == "npm" { npm::in_full(args) } else { Vec::new() };
+    let args = if name == "npm" { in_full.as_slice() } else { args };
+    let mut judged = CriticalFinding::default();
+    for row in BY_PROGRAM.get(name).into_iter().flatten() {
+        let found = row.judge(args);
+        if found.critical.is_some() {
+            return found;
+        }
+        judged.caution = judged.caution.or(found.caution);
+    }
+    judged
+}
+
+impl SubcommandRow {
+    fn judge(&self, args: &[ShellArg]) -> CriticalFinding {
+        let line = SplitCommandLine::read(args);
+        let mut maybe = line.slack > OPTIONS_MAX;
+        for act in self.acts.split(';') {
+            match line.does(act) {
+                Likelihood::Yes => return CriticalFinding::critical(self.why),
+                Likelihood::Maybe => maybe = true,
+                Likelihood::No => {}
+            }
+        }
+        if maybe {
+            return CriticalFinding::maybe("an argument that is not known may decide what it does");
+        }
+        CriticalFinding::default()
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Likelihood {
+    No,
+    Maybe,
+    Yes,
+}
+
+struct SplitCommandLine<'a> {
+    words: Vec<&'a ShellArg>,
+    options: Vec<&'a ShellArg>,
+    /// How many of the first words may be values of options.
+    slack: usize,
+    /// The same for the words after the first.
+    slack_after_first: usize,
+    /// Whether an argument may turn out to be any option.
+    open: bool,
+}
+
+impl<'a> SplitCommandLine<'a> {
+    fn read(args: &'a [ShellArg]) -> Self {
+        let mut line = Self {
+            words: Vec::new(),
+            options: Vec::new(),
+            slack: 0,
+            slack_after_first: 0,
+            open: false,
+        };
+        for arg in args {
+            let start = arg.certain_start();
+            // `cargo +nightly publish` names a toolchain.
+            if line.words.is_empty() && start.starts_with('+') {
+                continue;
+            }
+            if !start.starts_with('-') {
+                line.open |= arg.as_known().is_none() && start.is_empty();
+                line.words.push(arg);
+                continue;
+            }
+            line.options.push(arg);
+            // Whether the next word is its value is not known, and differs between versions. Both
+            // are tried.
+            if !start.contains('=') {
+                if line.words.len() <= line.slack {
+                    line.slack += 1;
+                } else {
+                    line.slack_after_first += 1;
+                }
+            }
+        }
+        line
+    }
+
+    fn does(&self, act: &str) -> Likelihood {
+        let (options, words): (Vec<&str>, Vec<&str>) =
+            act.split_whitespace().partition(|part| part.starts_with('-'));
+        let by_words = (0..=self.slack.min(OPTIONS_MAX))
+            .flat_map(|from| {
+                (0..=self.slack_after_first.min(OPTIONS_MAX)).map(move |gap| (from, gap))
+            })
+            .map(|(from, gap)| self.words_match(&words, from, gap))
+            .max()
+            .unwrap_or(Likelihood::No);
+        let by_options = options
+            .iter()
+            .map(|option| {
+                if option.split('|').any(|option| self.has(option)) {
+                    Likelihood::Yes
+                } else if self.open {
+                    Likelihood::Maybe
+                } else {
+                    Likelihood::No
+                }
+            })
+            .min()
+            .unwrap_or(Likelihood::Yes);
+        by_words.min(by_options)
+    }
+
+    /// Whether the words from one on are those wanted, with a gap behind the first.
+    fn words_match(&self, wanted: &[&str], from: usize, gap: usize) -> Likelihood {
+        let mut likely = Likelihood::Yes;
+        let mut before: Option<&ShellArg> = None;
+        for (at, pattern) in wanted.iter().enumerate() {
+            let place = from + at + if at > 0 { gap } else { 0 };
+            let Some(given) = self.words.get(place) else {
+                // A word that is not known may bring those that are missing.
+                let open = before.is_some_and(|last| last.as_known().is_none());
+                return if open { Likelihood::Maybe } else { Likelihood::No };
+            };
+            before = Some(given);
+            if *pattern == "*" {
+                continue;
+            }
+            if given.as_known().is_some() {
+                if !matches(word(Some(given)), pattern) {
+                    return Likelihood::No;
+                }
+            } else if pattern.starts_with('*') || pattern.starts_with(given.certain_start()) {
+                likely = Likelihood::Maybe;
+            } else {
+                return Likelihood::No;
+            }
+        }
+        likely
+    }
+
+    fn has(&self, option: &str) -> bool {
+        self.options.iter().any(|given| {
+            let start = given.certain_start();
+            let name = start.split('=').next().unwrap_or(start);
+            match option.strip_prefix("--") {
+                Some(_) => name == option,
+                None => {
+                    let letter = option.trim_start_matches('-');
+                    let single = start.strip_prefix('-').filter(|rest| !rest.starts_with('-'));
+                    single.is_some_and(|cluster| {
+                        cluster.starts_with(letter)
+                            || (letter.len() == 1 && cluster.contains(letter))
+                    })
+                }
+            }
+        })
+    }
+}
+
+fn matches(word: &str, pattern: &str) -> bool {
+    match (pattern.strip_prefix('*'), pattern.strip_suffix('*')) {
+        (Some(middle), Some(_)) => word.contains(middle.trim_end_matches('*')),
+        (Some(end), None) => word.ends_with(end),
+        (None, Some(start)) => word.starts_with(start),
+        (None, None) => word == pattern,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::analysis_text::{check, check_critical};
+
+    #[test]
+    fn publishing_is_seen_behind_options() {
+        for line in [
+            "npm publish",
+            "npm --prefix d publish",
+            "npm --strange d publish",
+            "pnpm -r publish",
+            "pnpm -w publish",
+            "yarn npm publish",
+            "bun publish",
+            "cargo publish",
+            "cargo +nightly publish",
+            "cargo yank x",
+            "twine upload dist/x",
+            "gem push x",
+            "poetry publish",
+            "uv publish",
+            "docker push x",
+            "docker --host h push x",
+            "mvn clean deploy",
+            "gradle :a:publish",
+            "gh release create v1",
+            "gh -R a/b repo delete x",
+            "vsce publish",
+            "dotnet nuget push x",
+        ] {
+            check_critical(line);
+        }
+        check("npm test", "program");
+        check("npm run publish-docs", "program");
+        check("cargo build --features publish", "program");
+        check("gh pr view", "program host(github.com)");
+        check("npm $X", "program unknown caution");
+        check("cargo $X", "program caution");
+        check("cargo test $X", "program caution");
+    }
+
+    #[test]
+    fn tearing_down_is_seen_behind_options() {
+        for line in [
+            "terraform destroy",
+            "terraform -chdir=x destroy",
+            "terraform apply -auto-approve",
+            "terraform state rm x",
+            "tofu apply",
+            "pulumi up",
+            "kubectl delete pod y",
+            "kubectl -n x delete pod y",
+            "kubectl -n x --context y delete pod z",
+            "kubectl --strange x delete pod y",
+            "kubectl drain n",
+            "kubectl replace --force -f x",
+            "helm uninstall x",
+            "aws ec2 terminate-instances",
+            "aws --profile p s3 rm s3://x",
+            "aws s3 rb x",
+            "gcloud compute instances delete x",
+            "az group delete -n x",
+            "docker system prune",
+            "docker --host x system prune -af",
+            "docker volume rm v",
+            "docker rm -f c",
+            "docker image prune -a",
+            "ansible-playbook x",
+            "serverless deploy",
+            "cdk destroy",
+            "flyctl deploy",
+            "heroku apps:destroy x",
+            "vercel --prod",
+            "firebase deploy",
+            "netlify deploy --prod",
+            "mysqladmin drop x",
+            "iptables -F",
+            "zfs destroy x",
+        ] {
+            check_critical(line);
+        }
+        check("docker compose down -v", "program critical");
+        check("docker-compose down --volumes", "program critical");
+        check("terraform plan", "program");
+        check("kubectl get pods", "read-only");
+        check("docker run --rm -it image push", "program runs[push]");
+        check("docker rm c", "program");
+        check("docker image prune", "program");
+        check("vercel", "program");
+        check("aws s3 ls", "program");
+        check("terraform $X", "program caution");
+        check("kubectl $X pod", "program caution");
+        check("docker rm $X c", "program caution");
+    }
+}

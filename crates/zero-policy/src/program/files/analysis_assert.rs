@@ -1,0 +1,82 @@
+//! What the tests of the tables share: a command line in, its study as one line of text out.
+
+use crate::program::{CommandClass, FileAccess, NestedExecution};
+use crate::shell::ShellArg;
+
+/// Studies a line and compares it with its study in words: `files: read in, write out`.
+///
+/// Words are split at spaces and may stand in single quotes; one with `$` is not known, one with
+/// `*` is a pattern. `a/**` is everything beneath `a`; `not known` is a program without a study.
+#[track_caller]
+pub(super) fn check(line: &str, expected: &str) {
+    let words = words(line);
+    let (program, args) = words.split_first().unwrap();
+    let shown = super::study(program.as_known().unwrap(), args).map(|study| {
+        let mut shown = Vec::new();
+        for touch in &study.touches {
+            let verb = match touch.access {
+                FileAccess::Read => "read",
+                FileAccess::Write => "write",
+                FileAccess::Delete => "delete",
+            };
+            let beneath = if touch.recursive { "/**" } else { "" };
+            shown.push(format!("{verb} {}{beneath}", touch.path));
+        }
+        shown.extend(study.hosts.iter().map(|host| format!("host {host}")));
+        shown.extend(study.runs.iter().map(|run| match run {
+            NestedExecution::Command { argv, .. } => {
+                let argv: Vec<String> = argv.iter().map(ToString::to_string).collect();
+                format!("runs {}", argv.join(" "))
+            }
+            NestedExecution::Script { text, .. } => format!("script {text}"),
+            NestedExecution::ScriptFromInput => "script from input".to_owned(),
+            NestedExecution::Unknown(_) => "runs something".to_owned(),
+        }));
+        shown.extend(study.critical.map(|why| format!("critical: {why}")));
+        shown.extend(study.caution.map(|_| "caution".to_owned()));
+        let nature = match study.nature {
+            CommandClass::ReadOnly => "looks",
+            CommandClass::Files => "files",
+            CommandClass::Wrapper => "wrapper",
+            CommandClass::Program => "program",
+        };
+        if shown.is_empty() { nature.to_owned() } else { format!("{nature}: {}", shown.join(", ")) }
+    });
+    assert_eq!(shown.as_deref().unwrap_or("not known"), expected, "{line}");
+}
+
+fn words(line: &str) -> Vec<ShellArg> {
+    let mut words = Vec::new();
+    let mut word = String::new();
+    let (mut started, mut quoted, mut special) = (false, false, None);
+    for character in line.chars().chain([' ']) {
+        match character {
+            '\'' => {
+                quoted = !quoted;
+                started = true;
+            }
+            ' ' if !quoted => {
+                if started {
+                    let written = std::mem::take(&mut word);
+                    words.push(match special.take() {
+                        None => ShellArg::Known(written),
+                        Some('*') => ShellArg::Pattern(written),
+                        Some(_) => {
+                            let starts_with = written.split('$').next().unwrap().to_owned();
+                            ShellArg::Unknown { starts_with, written }
+                        }
+                    });
+                }
+                started = false;
+            }
+            character => {
+                if !quoted && matches!(character, '$' | '*') {
+                    special = Some(character);
+                }
+                word.push(character);
+                started = true;
+            }
+        }
+    }
+    words
+}

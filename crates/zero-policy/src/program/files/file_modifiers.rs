@@ -1,0 +1,432 @@
+//! Programs that change files and do nothing else, with every file they change.
+//!
+//! A destination may be a file or an existing folder, which only the disk knows. So both are
+//! noted: the destination itself, and the file of the source's name inside it.
+
+use crate::program::CommandAnalysis;
+use crate::program::options::{OptionGrammar, ParsedArguments, without_start};
+use crate::shell::ShellArg;
+
+use super::analysis_builder::{
+    AccessDepth, CommandAnalysisBuilder, MAY_BE_OPTION, joined, last_part, may_hide_option,
+    starting_with,
+};
+use super::program_table::{OperandRole, OptionEffect, ProgramRow, READER};
+
+/// Studies a program that changes files.
+pub(super) fn study(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
+    match name {
+        "cp" | "gcp" => Some(copy(args)),
+        "mv" | "gmv" => Some(rename(args)),
+        "ln" => Some(link(args)),
+        "install" | "ginstall" => Some(install(args)),
+        "chmod" | "chown" | "chgrp" => Some(permissions(name, args)),
+        "dd" => Some(dd(args)),
+        "mktemp" => Some(mktemp(args)),
+        "patch" => Some(patch(args)),
+        "split" => Some(split(args)),
+        "csplit" => Some(csplit(args)),
+        _ => ProgramRow::find(ROWS, name).map(|row| row.study(args)),
+    }
+}
+
+static ROWS: &[ProgramRow] = &[
+    ProgramRow { names: &["tee", "sponge", "ptee"], operands: OperandRole::Write, ..READER },
+    ProgramRow {
+        names: &["mkdir", "mkfifo"],
+        short_values: "m",
+        long_values: &["mode"],
+        operands: OperandRole::Write,
+        ..READER
+    },
+    ProgramRow {
+        names: &["touch"],
+        short_values: "drtA",
+        long_values: &["date", "reference", "time"],
+        operands: OperandRole::Write,
+        options: &[("r reference", OptionEffect::Reads)],
+        ..READER
+    },
+    ProgramRow {
+        names: &["truncate"],
+        short_values: "sr",
+        long_values: &["size", "reference"],
+        operands: OperandRole::Write,
+        options: &[("r reference", OptionEffect::Reads)],
+        ..READER
+    },
+    ProgramRow {
+        names: &["dos2unix", "unix2dos", "mac2unix", "unix2mac"],
+        operands: OperandRole::Write,
+        ..READER
+    },
+];
+
+/// Where a copy, a move or a link ends up.
+struct CopyDestination {
+    /// What is copied, moved or linked.
+    sources: Vec<ShellArg>,
+    /// The file or folder it goes to.
+    path: ShellArg,
+    /// What is known of that path.
+    kind: DestinationKind,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum DestinationKind {
+    Folder,
+    File,
+    Either,
+}
+
+impl CopyDestination {
+    /// Sources and destination as `cp`, `mv`, `ln` and `install` take them.
+    fn of(options: &ParsedArguments) -> Option<Self> {
+        let mut sources = options.operands.clone();
+        if let Some(folder) = options.values(&["t", "target-directory"]).last() {
+            return Some(Self { sources, path: folder.clone(), kind: DestinationKind::Folder });
+        }
+        let path = sources.pop()?;
+        let is_folder = |path: &str| matches!(path.rsplit('/').next(), Some("." | ".."));
+        let kind = if options.has(&["T", "no-target-directory"]) {
+            DestinationKind::File
+        } else if path.as_known().is_some_and(is_folder) || sources.len() > 1 {
+            DestinationKind::Folder
+        } else {
+            DestinationKind::Either
+        };
+        Some(Self { sources, path, kind })
+    }
+
+    /// Notes everything that may be written, `depth` deep.
+    fn note(
+        &self,
+        options: &ParsedArguments,
+        depth: AccessDepth,
+        notes: &mut CommandAnalysisBuilder,
+    ) {
+        let mut written = Vec::new();
+        let itself = if self.kind == DestinationKind::Folder { AccessDepth::Itself } else { depth };
+        // `src/` can only be a folder that is there already, and what changes lies in it.
+        let is_file = !self.path.as_known().is_some_and(|path| path.ends_with('/'));
+        if is_file || self.kind == DestinationKind::File || depth == AccessDepth::Beneath {
+            notes.write(&self.path, itself);
+            written.push(self.path.clone());
+        }
+        let whole_path = options.has(&["parents"]);
+        for source in self.sources.iter().filter(|_| self.kind != DestinationKind::File) {
+            let name = match source.as_known() {
+                Some(path) if whole_path => Some(path.trim_start_matches('/')),
+                _ => last_part(source),
+            };
+            match name.and_then(|name| joined(&self.path, name)) {
+                Some(inside) => {
+                    notes.write(&inside, depth);
+                    written.push(inside);
+                }
+                // No name to go by: it may be any file of the folder.
+                None => notes.write(&self.path, AccessDepth::Beneath),
+            }
+        }
+        // What was there before is kept under another name.
+        for suffix in options.values(&["S", "suffix"]) {
+            for path in &written {
+                match (path.as_known(), suffix.as_known()) {
+                    (Some(path), Some(suffix)) => {
+                        notes.write(
+                            &ShellArg::known(format!("{path}{suffix}")),
+                            AccessDepth::Itself,
+                        );
+                    }
+                    _ => notes.write(&starting_with(path.certain_start()), AccessDepth::Itself),
+                }
+            }
+        }
+    }
+}
+
+const COPY: OptionGrammar = OptionGrammar {
+    short_values: "tS",
+    long_values: &["target-directory", "suffix", "no-preserve", "sparse"],
+    long_flags: &[
+        "archive",
+        "attributes-only",
+        "backup",
+        "recursive",
+        "parents",
+        "link",
+        "symbolic-link",
+        "no-target-directory",
+        "preserve",
+        "reflink",
+        "remove-destination",
+        "strip-trailing-slashes",
+    ],
+    stops_at_operand: false,
+    single_dash_long: false,
+};
+
+fn copy(args: &[ShellArg]) -> CommandAnalysis {
+    let options = ParsedArguments::parse(args, &COPY);
+    let mut notes = CommandAnalysisBuilder::default();
+    let deep = options.has(&["r", "R", "a", "recursive", "archive"]);
+    let depth = if deep { AccessDepth::Beneath } else { AccessDepth::Itself };
+    if let Some(destination) = CopyDestination::of(&options) {
+        for source in &destination.sources {
+            notes.read(source, depth);
+            if options.has(&["l", "link", "s", "symbolic-link"]) {
+                notes.write(source, depth);
+            }
+        }
+        destination.note(&options, depth, &mut notes);
+    }
+    notes.all_said()
+}
+
+/// What is moved may be a folder, and then everything beneath it moves too.
+fn rename(args: &[ShellArg]) -> CommandAnalysis {
+    let options = ParsedArguments::parse(args, &COPY);
+    let mut notes = CommandAnalysisBuilder::default();
+    if let Some(destination) = CopyDestination::of(&options) {
+        for source in &destination.sources {
+            notes.read(source, AccessDepth::Beneath);
+            notes.delete(source, AccessDepth::Beneath);
+        }
+        destination.note(&options, AccessDepth::Beneath, &mut notes);
+    }
+    notes.all_said()
+}
+
+/// A link is another name for its target: whoever makes it can read and change the target under
+/// that name. A symbolic link counts from the folder it lies in.
+fn link(args: &[ShellArg]) -> CommandAnalysis {
+    const LINK: OptionGrammar = OptionGrammar {
+        short_values: "tS",
+        long_values: &["target-directory", "suffix"],
+        long_flags: &["symbolic", "relative", "no-target-directory", "no-dereference", "backup"],
+        stops_at_operand: false,
+        single_dash_long: false,
+    };
+    let mut options = ParsedArguments::parse(args, &LINK);
+    // `ln target` makes a link of that name right here.
+    if options.operands.len() == 1 && !options.has(&["t", "target-directory"]) {
+        options.operands.push(ShellArg::known("."));
+    }
+    let mut notes = CommandAnalysisBuilder::default();
+    let Some(destination) = CopyDestination::of(&options) else { return notes.all_said() };
+    let counts_from_link = options.has(&["s", "symbolic"]) && !options.has(&["r", "relative"]);
+    for target in &destination.sources {
+        let mut meant = vec![target.clone()];
+        if counts_from_link && let Some(target) = target.as_known().filter(|t| !t.starts_with('/'))
+        {
+            meant.extend(joined(&destination.path, target));
+            let parent = destination.path.as_known().and_then(|path| path.rsplit_once('/'));
+            meant.extend(parent.map(|(parent, _)| ShellArg::known(format!("{parent}/{target}"))));
+        }
+        for target in &meant {
+            notes.read(target, AccessDepth::Beneath);
+            notes.write(target, AccessDepth::Beneath);
+        }
+    }
+    // Where a folder was, or will be looked for, everything in it is then what the link leads to.
+    destination.note(&options, AccessDepth::Beneath, &mut notes);
+    notes.all_said()
+}
+
+fn install(args: &[ShellArg]) -> CommandAnalysis {
+    const INSTALL: OptionGrammar = OptionGrammar {
+        short_values: "tSmogBf",
+        long_values: &["target-directory", "suffix", "mode", "owner", "group", "strip-program"],
+        long_flags: &["directory", "strip", "no-target-directory", "backup", "compare"],
+        stops_at_operand: false,
+        single_dash_long: false,
+    };
+    let options = ParsedArguments::parse(args, &INSTALL);
+    let mut notes = CommandAnalysisBuilder::default();
+    options.values(&["strip-program"]).for_each(|program| notes.command(program));
+    if options.has(&["d", "directory"]) {
+        options.operands.iter().for_each(|folder| notes.write(folder, AccessDepth::Itself));
+    } else if let Some(destination) = CopyDestination::of(&options) {
+        for source in &destination.sources {
+            notes.read(source, AccessDepth::Itself);
+        }
+        destination.note(&options, AccessDepth::Itself, &mut notes);
+    }
+    if may_hide_option(args, &options) {
+        notes.caution(MAY_BE_OPTION);
+    }
+    notes.all_said()
+}
+
+fn permissions(name: &str, args: &[ShellArg]) -> CommandAnalysis {
+    const PERMISSIONS: OptionGrammar = OptionGrammar {
+        short_values: "",
+        long_values: &["reference", "from"],
+        long_flags: &["recursive", "dereference", "no-dereference", "no-preserve-root"],
+        stops_at_operand: false,
+        single_dash_long: false,
+    };
+    let options = ParsedArguments::parse(args, &PERMISSIONS);
+    let mut notes = CommandAnalysisBuilder::default();
+    let deep = options.has(&["R", "recursive"]);
+    let depth = if deep { AccessDepth::Beneath } else { AccessDepth::Itself };
+    options.values(&["reference"]).for_each(|file| notes.read(file, AccessDepth::Itself));
+    // `chmod -x file`: the mode looks like an option.
+    let mode_as_option = name == "chmod"
+        && options.has(&[
+            "r", "w", "x", "X", "s", "t", "u", "g", "o", "a", "0", "1", "2", "3", "4", "5", "6",
+            "7",
+        ]);
+    let skip = usize::from(!mode_as_option && !options.has(&["reference"]));
+    for file in options.operands.iter().skip(skip) {
+        notes.write(file, depth);
+    }
+    if deep {
+        notes.critical("changes permissions recursively");
+    }
+    if may_hide_option(args, &options) {
+        notes.caution(MAY_BE_OPTION);
+    }
+    if name == "chmod" { notes.all_said() } else { notes.not_all_said() }
+}
+
+fn dd(args: &[ShellArg]) -> CommandAnalysis {
+    let mut notes = CommandAnalysisBuilder::default();
+    for arg in args {
+        let start = arg.certain_start();
+        if start.starts_with("if=") {
+            notes.read(&without_start(arg, "if=".len()), AccessDepth::Itself);
+        } else if start.starts_with("of=") {
+            notes.write(&without_start(arg, "of=".len()), AccessDepth::Itself);
+            notes.critical("writes with dd");
+        } else if !start.contains('=') && arg.as_known().is_none() {
+            notes.caution("an argument that is not known yet may name the file that is written");
+        }
+    }
+    notes.all_said()
+}
+
+/// Makes a new file and never changes one. Without a template, or with `-t`, that is in the folder
+/// for such, which is another one than the workspace.
+fn mktemp(args: &[ShellArg]) -> CommandAnalysis {
+    const MKTEMP: OptionGrammar = OptionGrammar {
+        short_values: "p",
+        long_values: &["suffix"],
+        long_flags: &["directory", "dry-run", "quiet", "tmpdir"],
+        stops_at_operand: false,
+        single_dash_long: false,
+    };
+    let options = ParsedArguments::parse(args, &MKTEMP);
+    let mut notes = CommandAnalysisBuilder::default();
+    if options.has(&["u", "dry-run"]) && !may_hide_option(args, &options) {
+        return notes.all_said();
+    }
+    let folder = options.values(&["p", "tmpdir"]).last();
+    let apart = options.has(&["t", "tmpdir"]) && folder.is_none() || options.operands.is_empty();
+    match folder {
+        Some(folder) => notes.write(folder, AccessDepth::Itself),
+        None if apart => notes.write(&ShellArg::known("/tmp"), AccessDepth::Itself),
+        None => {}
+    }
+    for template in options.operands.iter().filter(|_| folder.is_some() || !apart) {
+        notes.write(template, AccessDepth::Itself);
+    }
+    notes.all_said()
+}
+
+/// What a patch changes stands in the patch.
+fn patch(args: &[ShellArg]) -> CommandAnalysis {
+    const PATCH: OptionGrammar = OptionGrammar {
+        short_values: "pidorBDFgVYzx",
+        long_values: &[
+            "strip",
+            "input",
+            "directory",
+            "output",
+            "reject-file",
+            "prefix",
+            "ifdef",
+            "fuzz",
+            "get",
+            "version-control",
+            "basename-prefix",
+            "suffix",
+            "quoting-style",
+        ],
+        long_flags: &["ed", "dry-run"],
+        stops_at_operand: false,
+        single_dash_long: false,
+    };
+    let options = ParsedArguments::parse(args, &PATCH);
+    let mut notes = CommandAnalysisBuilder::default();
+    options.values(&["i", "input"]).for_each(|file| notes.read(file, AccessDepth::Itself));
+    for file in options.values(&["o", "output", "r", "reject-file"]) {
+        notes.write_unless_output(file);
+    }
+    let here = ShellArg::known(".");
+    let folder = options.values(&["d", "directory"]).last();
+    let mut operands = options.operands.iter();
+    let named = operands.next();
+    if !options.has(&["dry-run"]) && (named.is_none() || folder.is_some()) {
+        notes.write(folder.unwrap_or(&here), AccessDepth::Beneath);
+    }
+    named.into_iter().for_each(|file| notes.write(file, AccessDepth::Itself));
+    operands.for_each(|file| notes.read(file, AccessDepth::Itself));
+    if options.has(&["e", "ed"]) {
+        notes.runs_unknown("an ed script can run commands");
+    }
+    notes.not_all_said()
+}
+
+fn split(args: &[ShellArg]) -> CommandAnalysis {
+    const SPLIT: OptionGrammar = OptionGrammar {
+        short_values: "abClnt",
+        long_values: &[
+            "suffix-length",
+            "bytes",
+            "line-bytes",
+            "lines",
+            "number",
+            "separator",
+            "filter",
+            "additional-suffix",
+        ],
+        long_flags: &["elide-empty-files", "numeric-suffixes", "hex-suffixes", "verbose"],
+        stops_at_operand: false,
+        single_dash_long: false,
+    };
+    let options = ParsedArguments::parse(args, &SPLIT);
+    let mut notes = CommandAnalysisBuilder::default();
+    options.values(&["filter"]).for_each(|filter| notes.script(filter));
+    options.operands.first().into_iter().for_each(|file| notes.read(file, AccessDepth::Itself));
+    let prefixes = options.operands.get(1..).unwrap_or_default();
+    prefixes.iter().for_each(|prefix| {
+        notes.write(&starting_with(prefix.certain_start()), AccessDepth::Itself);
+    });
+    if prefixes.is_empty() {
+        notes.write(&starting_with("x"), AccessDepth::Itself);
+    }
+    if may_hide_option(args, &options) {
+        notes.caution(MAY_BE_OPTION);
+    }
+    notes.all_said()
+}
+
+fn csplit(args: &[ShellArg]) -> CommandAnalysis {
+    const CSPLIT: OptionGrammar = OptionGrammar {
+        short_values: "bfn",
+        long_values: &["suffix-format", "prefix", "digits"],
+        long_flags: &["keep-files", "suppress-matched", "elide-empty-files", "quiet", "silent"],
+        stops_at_operand: false,
+        single_dash_long: false,
+    };
+    let options = ParsedArguments::parse(args, &CSPLIT);
+    let mut notes = CommandAnalysisBuilder::default();
+    options.operands.first().into_iter().for_each(|file| notes.read(file, AccessDepth::Itself));
+    let prefix = options.values(&["f", "prefix"]).last().map_or("xx", ShellArg::certain_start);
+    notes.write(&starting_with(prefix), AccessDepth::Itself);
+    notes.all_said()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,65 @@
+//! The patterns of `curl`: `{a,b}` and `[1-3]` in an address or the name of a file that is sent.
+//!
+//! The shell does not see them, since they stand in quotes.
+
+use crate::shell::ShellArg;
+
+use super::super::analysis_builder::starting_with;
+
+/// Words that one pattern is followed into; beyond that it is not known.
+const WORDS_MAX: usize = 64;
+
+/// The addresses that one stands for, as far as their hosts differ. What is a pattern only behind
+/// the host stays as it is.
+pub(super) fn addresses(address: &ShellArg) -> Vec<ShellArg> {
+    let Some(text) = address.as_known() else { return vec![address.clone()] };
+    let start = text.find("://").map_or(0, |at| at + "://".len());
+    let rest = text.get(start..).unwrap_or_default();
+    // A host ends at a slash, but one inside of braces may be part of it.
+    let host = rest.split('/').next().unwrap_or_default();
+    // `[::1]` is an address of the net.
+    let is_number = host.starts_with('[') && host.contains(':');
+    let special = |part: &str| part.contains(['{', '[']);
+    let is_file = text.get(..5).is_some_and(|scheme| scheme.eq_ignore_ascii_case("file:"));
+    if is_number || is_file || !special(host) && !special(text.get(..start).unwrap_or_default()) {
+        return vec![address.clone()];
+    }
+    expanded(text)
+}
+
+/// The files that the name of one stands for.
+pub(super) fn files(name: &ShellArg) -> Vec<ShellArg> {
+    match name.as_known() {
+        Some(text) if text.contains(['{', '[']) => expanded(text),
+        _ => Vec::new(),
+    }
+}
+
+/// Every word of a pattern with braces; one of which only the start is known where there are
+/// brackets, or too many words.
+fn expanded(text: &str) -> Vec<ShellArg> {
+    let uncertain = || {
+        let certain = text.find(['{', '[']).unwrap_or(text.len());
+        vec![starting_with(text.get(..certain).unwrap_or_default())]
+    };
+    if text.contains(['[', '\\']) {
+        return uncertain();
+    }
+    let mut words = vec![String::new()];
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('{') {
+        let Some((choices, after)) = after.split_once('}') else { return uncertain() };
+        let count = words.len() * (choices.matches(',').count() + 1);
+        if choices.contains('{') || count > WORDS_MAX {
+            return uncertain();
+        }
+        words = words
+            .iter()
+            .flat_map(|word| {
+                choices.split(',').map(move |choice| format!("{word}{before}{choice}"))
+            })
+            .collect();
+        rest = after;
+    }
+    words.into_iter().map(|word| ShellArg::Known(word + rest)).collect()
+}

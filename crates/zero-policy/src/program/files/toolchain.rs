@@ -1,0 +1,228 @@
+//! Programs that do what a file or an argument tells them: interpreters, compilers, editors.
+//!
+//! They may do anything, so a rule decides. The files they are given are named here, so that
+//! rules about files hold too; asking for the version is all that only looks.
+
+use crate::program::CommandAnalysis;
+use crate::program::options::{OptionGrammar, ParsedArguments};
+use crate::shell::ShellArg;
+
+use super::analysis_builder::{AccessDepth, CommandAnalysisBuilder};
+
+/// Studies an interpreter, a compiler or an editor.
+pub(super) fn study(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
+    let kind = kind(name)?;
+    // A file of the project may say which `rustc` it is that answers.
+    if asks_version(args) && kind != ToolchainKind::Editor && name != "rustc" {
+        return Some(CommandAnalysisBuilder::default().all_said());
+    }
+    Some(match kind {
+        ToolchainKind::Interpreter => interpreter(args),
+        ToolchainKind::Perl => perl(args),
+        ToolchainKind::Compiler => compiler(args),
+        ToolchainKind::Editor => editor(args),
+        ToolchainKind::OpenSsl => openssl(args),
+        ToolchainKind::Strip => strip(args),
+    })
+}
+
+/// Whether the only thing asked is which version it is.
+pub(super) fn asks_version(args: &[ShellArg]) -> bool {
+    matches!(args, [ShellArg::Known(only)] if matches!(only.as_str(), "--version" | "-V" | "--help"))
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ToolchainKind {
+    Interpreter,
+    Perl,
+    Compiler,
+    Editor,
+    OpenSsl,
+    Strip,
+}
+
+fn kind(name: &str) -> Option<ToolchainKind> {
+    // `python3.12`, `gcc-13`, `clang++-17`.
+    let stem = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '-');
+    Some(match stem {
+        "python" | "pypy" | "node" | "nodejs" | "php" | "lua" | "luajit" | "deno" | "bun"
+        | "Rscript" | "julia" | "tclsh" | "osascript" | "guile" | "ghci" | "irb" | "ts-node"
+        | "tsx" => ToolchainKind::Interpreter,
+        "perl" | "ruby" => ToolchainKind::Perl,
+        "gcc" | "g++" | "cc" | "c++" | "clang" | "clang++" | "tcc" | "rustc" | "ld" | "as"
+        | "gfortran" | "ldd" => ToolchainKind::Compiler,
+        "vim" | "vi" | "nvim" | "nano" | "emacs" | "ed" | "ex" | "view" | "pico" | "joe"
+        | "micro" | "hx" => ToolchainKind::Editor,
+        "openssl" => ToolchainKind::OpenSsl,
+        "strip" | "objcopy" => ToolchainKind::Strip,
+        _ => return None,
+    })
+}
+
+/// The first operand is the script; a text after `-c` or `-e` is none.
+fn interpreter(args: &[ShellArg]) -> CommandAnalysis {
+    const INTERPRETER: OptionGrammar = OptionGrammar {
+        short_values: "cemWXrpI",
+        long_values: &["eval", "print", "require", "import", "loader", "check"],
+        long_flags: &["version", "help"],
+        stops_at_operand: true,
+        single_dash_long: false,
+    };
+    if let [ShellArg::Known(only)] = args
+        && only == "-v"
+    {
+        return CommandAnalysisBuilder::default().all_said();
+    }
+    let options = ParsedArguments::parse(args, &INTERPRETER);
+    let mut notes = CommandAnalysisBuilder::default();
+    if !options.has(&["c", "e", "m", "r", "p", "eval", "print"]) {
+        options
+            .operands
+            .first()
+            .into_iter()
+            .for_each(|script| notes.read(script, AccessDepth::Itself));
+    }
+    notes.not_all_said()
+}
+
+/// `perl -pi -e …` and `ruby -i` change the files after the script in place.
+fn perl(args: &[ShellArg]) -> CommandAnalysis {
+    const PERL: OptionGrammar = OptionGrammar {
+        short_values: "eEIMmr",
+        long_values: &[],
+        long_flags: &["version", "help"],
+        stops_at_operand: true,
+        single_dash_long: false,
+    };
+    if let [ShellArg::Known(only)] = args
+        && only == "-v"
+    {
+        return CommandAnalysisBuilder::default().all_said();
+    }
+    let options = ParsedArguments::parse(args, &PERL);
+    let mut notes = CommandAnalysisBuilder::default();
+    let mut operands = options.operands.iter();
+    // `-i.bak` and `-pie` are one option with a suffix, so a letter before `e` may hide it.
+    let in_place = args.iter().any(|arg| {
+        let start = arg.certain_start();
+        start.starts_with('-') && !start.starts_with("--") && start.contains('i')
+    });
+    if !options.has(&["e", "E"]) {
+        operands.next().into_iter().for_each(|script| notes.read(script, AccessDepth::Itself));
+    }
+    for file in operands {
+        notes.read(file, AccessDepth::Itself);
+        if in_place && options.has(&["i"]) {
+            notes.write(file, AccessDepth::Itself);
+        }
+    }
+    notes.not_all_said()
+}
+
+fn compiler(args: &[ShellArg]) -> CommandAnalysis {
+    const COMPILER: OptionGrammar = OptionGrammar {
+        short_values: "oILDUl",
+        long_values: &["output", "out-dir", "print"],
+        long_flags: &[],
+        stops_at_operand: false,
+        single_dash_long: false,
+    };
+    let options = ParsedArguments::parse(args, &COMPILER);
+    let mut notes = CommandAnalysisBuilder::default();
+    for operand in &options.operands {
+        match operand.certain_start().strip_prefix('@') {
+            Some(file) if operand.as_known().is_some() => {
+                notes.read(&ShellArg::known(file), AccessDepth::Itself);
+                notes.caution("a file gives it options");
+            }
+            _ => notes.read(operand, AccessDepth::Itself),
+        }
+    }
+    for file in options.values(&["o", "output"]) {
+        notes.write_unless_output(file);
+    }
+    options.values(&["out-dir"]).for_each(|folder| notes.write(folder, AccessDepth::Beneath));
+    notes.not_all_said()
+}
+
+fn editor(args: &[ShellArg]) -> CommandAnalysis {
+    let mut notes = CommandAnalysisBuilder::default();
+    for file in args.iter().filter(|arg| !arg.certain_start().starts_with(['-', '+'])) {
+        notes.read(file, AccessDepth::Itself);
+        notes.write(file, AccessDepth::Itself);
+    }
+    notes.not_all_said()
+}
+
+fn openssl(args: &[ShellArg]) -> CommandAnalysis {
+    let mut notes = CommandAnalysisBuilder::default();
+    for pair in args.windows(2) {
+        let [option, value] = pair else { continue };
+        match option.as_known() {
+            Some("-in" | "-inkey" | "-key" | "-cert" | "-CAfile" | "-config") => {
+                notes.read(value, AccessDepth::Itself);
+            }
+            Some("-out" | "-keyout" | "-writerand" | "-sess_out" | "-keylogfile") => {
+                notes.write(value, AccessDepth::Itself);
+            }
+            Some("-connect" | "-host" | "-proxy") => notes.host(value),
+            _ => {}
+        }
+    }
+    if let [ShellArg::Known(only)] = args
+        && only == "version"
+    {
+        return notes.all_said();
+    }
+    notes.not_all_said()
+}
+
+fn strip(args: &[ShellArg]) -> CommandAnalysis {
+    let mut notes = CommandAnalysisBuilder::default();
+    let grammar = OptionGrammar { short_values: "oFIONKRj", ..OptionGrammar::default() };
+    let options = ParsedArguments::parse(args, &grammar);
+    options.values(&["o"]).for_each(|file| notes.write(file, AccessDepth::Itself));
+    for file in &options.operands {
+        notes.read(file, AccessDepth::Itself);
+        notes.write(file, AccessDepth::Itself);
+    }
+    notes.not_all_said()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::program::files::analysis_assert::check;
+
+    #[test]
+    fn asking_for_the_version_looks() {
+        check("python3 --version", "looks");
+        check("python3.12 -V", "looks");
+        check("node -v", "looks");
+        check("gcc-13 --version", "looks");
+        check("python3 --version x.py", "program: read x.py");
+        check("openssl version", "looks");
+        check("vim --version", "program");
+        check("rustc --version", "program");
+    }
+
+    #[test]
+    fn scripts_are_opaque_and_their_files_are_read() {
+        check("python3 x.py a", "program: read x.py");
+        check("python3 -c 'print(1)' a", "program");
+        check("python3 -m json.tool f", "program");
+        check("node -e 1", "program");
+        check("perl -ne print f", "program: read f");
+        check("perl -pi -e s/a/b/ f", "program: read f, write f");
+        check("perl -i.bak -pe s/a/b/ f", "program: read f, write f");
+        check("perl x.pl f", "program: read x.pl, read f");
+    }
+
+    #[test]
+    fn compilers_and_editors_write() {
+        check("gcc -O2 -o out a.c", "program: read a.c, write out");
+        check("gcc @args", "program: read args, caution");
+        check("vim +1 f", "program: read f, write f");
+        check("strip a", "program: read a, write a");
+        check("openssl enc -in a -out b", "program: read a, write b");
+    }
+}

@@ -1,0 +1,202 @@
+//! Settings of git, and which of them can run something.
+//!
+//! Many can, and each version brings more, so the list is of those that cannot.
+
+use super::super::{after, assignment};
+use crate::shell::ShellArg;
+
+/// What setting something leads to.
+pub(super) enum GitConfigEffect {
+    /// Nothing runs.
+    Harmless,
+    /// Something may run; the text, where it is one for a shell.
+    Runs(Option<ShellArg>),
+}
+
+/// Sections of which no key runs anything.
+const SECTIONS: &[&str] = &[
+    "user",
+    "author",
+    "committer",
+    "color",
+    "advice",
+    "column",
+    "log",
+    "i18n",
+    "rerere",
+    "versionsort",
+    "blame",
+    "status",
+    "feature",
+];
+
+const KEYS: &[&str] = &[
+    "core.quotepath",
+    "core.autocrlf",
+    "core.eol",
+    "core.safecrlf",
+    "core.filemode",
+    "core.ignorecase",
+    "core.precomposeunicode",
+    "core.longpaths",
+    "core.abbrev",
+    "core.preloadindex",
+    "core.untrackedcache",
+    "core.compression",
+    "core.commentchar",
+    "core.whitespace",
+    "core.symlinks",
+    "core.fscache",
+    "init.defaultbranch",
+    "diff.renames",
+    "diff.renamelimit",
+    "diff.algorithm",
+    "diff.noprefix",
+    "diff.mnemonicprefix",
+    "diff.colormoved",
+    "diff.context",
+    "diff.submodule",
+    "diff.wserrorhighlight",
+    "diff.indentheuristic",
+    "merge.conflictstyle",
+    "merge.ff",
+    "merge.renames",
+    "pull.rebase",
+    "pull.ff",
+    "push.default",
+    "push.autosetupremote",
+    "push.followtags",
+    "fetch.prune",
+    "fetch.parallel",
+    "fetch.recursesubmodules",
+    "rebase.autosquash",
+    "rebase.autostash",
+    "rebase.updaterefs",
+    "commit.gpgsign",
+    "commit.verbose",
+    "tag.gpgsign",
+    "tag.sort",
+    "branch.sort",
+    "branch.autosetupmerge",
+    "branch.autosetuprebase",
+    "gc.auto",
+    "gc.autodetach",
+    "protocol.version",
+    "grep.linenumber",
+    "grep.patterntype",
+    "grep.fullname",
+    "grep.threads",
+    "pack.threads",
+    "pack.windowmemory",
+    "index.version",
+    "index.threads",
+    "transfer.fsckobjects",
+    "checkout.workers",
+    "checkout.guess",
+    "submodule.recurse",
+    "maintenance.auto",
+    "http.postbuffer",
+    "http.lowspeedlimit",
+    "http.lowspeedtime",
+    "http.version",
+    "format.pretty",
+    "diff.wordregex",
+    "safe.directory",
+    "stash.showpatch",
+];
+
+/// Last parts of keys whose value is a command line.
+const COMMANDS: &[&str] = &[
+    "pager",
+    "editor",
+    "sshcommand",
+    "fsmonitor",
+    "external",
+    "textconv",
+    "program",
+    "cmd",
+    "command",
+    "helper",
+    "askpass",
+    "driver",
+    "process",
+    "clean",
+    "smudge",
+    "uploadpack",
+    "receivepack",
+    "gitproxy",
+    "sendmailcmd",
+    "tocmd",
+    "cccmd",
+    "alternaterefscommand",
+    "packobjectshook",
+    "defaultkeycommand",
+    "diff",
+    "log",
+    "show",
+    "browser",
+    "path",
+];
+
+impl GitConfigEffect {
+    /// What `key=value` leads to.
+    pub(super) fn of(assigned: &ShellArg) -> Self {
+        match assignment(assigned) {
+            Some((key, value)) => Self::new(&ShellArg::Known(key), Some(&value)),
+            // Without a value it is `true`.
+            None => Self::new(assigned, None),
+        }
+    }
+
+    /// What setting a key to a value leads to.
+    pub(super) fn new(key: &ShellArg, value: Option<&ShellArg>) -> Self {
+        let Some(key) = key.as_known() else {
+            return Self::Runs(None);
+        };
+        let key = key.to_ascii_lowercase();
+        let (section, last) =
+            (key.split('.').next().unwrap_or_default(), key.rsplit('.').next().unwrap_or_default());
+        if KEYS.contains(&key.as_str()) || (SECTIONS.contains(&section) && key.contains('.')) {
+            return Self::Harmless;
+        }
+        let off = matches!(
+            value.and_then(ShellArg::as_known),
+            Some("" | "false" | "cat" | "true" | ":" | "/dev/null")
+        );
+        let switched_off = off
+            && matches!(
+                key.as_str(),
+                "core.pager"
+                    | "core.editor"
+                    | "sequence.editor"
+                    | "core.fsmonitor"
+                    | "core.hookspath"
+                    | "credential.helper"
+                    | "core.askpass"
+                    | "diff.external"
+                    | "pager.log"
+                    | "pager.diff"
+                    | "pager.show"
+                    | "pager.branch"
+            );
+        if switched_off {
+            return Self::Harmless;
+        }
+        if section == "alias" {
+            // Without `!` an alias stands for a git command.
+            return Self::Runs(value.and_then(|value| {
+                after(value, "!").or_else(|| {
+                    let mut text = String::from("git ");
+                    text.push_str(value.as_known()?);
+                    Some(ShellArg::Known(text))
+                })
+            }));
+        }
+        let is_command = COMMANDS.contains(&last);
+        Self::Runs(
+            value
+                .filter(|_| is_command)
+                .map(|value| after(value, "!").unwrap_or_else(|| value.clone())),
+        )
+    }
+}

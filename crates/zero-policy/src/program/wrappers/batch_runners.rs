@@ -1,0 +1,136 @@
+//! Programs that run a command many times, with arguments that come from elsewhere.
+
+use super::super::getopt::{GetoptSpec, OptionTerminator};
+use super::super::{CommandAnalysis, FileAccess, NestedExecution, unknown};
+use crate::shell::ShellArg;
+
+pub(super) fn xargs(args: &[ShellArg]) -> CommandAnalysis {
+    let table = GetoptSpec {
+        short: "0a:d:E:e::I:i::J:L:l::n:oP:prR:s:S:tx",
+        long: "null arg-file: delimiter: eof:: replace:: max-lines:: max-args: max-procs: \
+               interactive no-run-if-empty max-chars: open-tty process-slot-var: show-limits \
+               verbose exit help version",
+    };
+    let options = table.read(args, OptionTerminator::AtOperand);
+    let replaced = options
+        .given
+        .iter()
+        .rfind(|given| matches!(given.name.as_str(), "I" | "i" | "replace"))
+        .map(|given| given.value.clone().unwrap_or_else(|| ShellArg::known("{}")));
+    let mut argv = options.operands.clone();
+    let mut guess = options.uncertain;
+    if argv.is_empty() {
+        argv.push(ShellArg::known("echo"));
+    }
+    match replaced.as_ref().map(ShellArg::as_known) {
+        Some(Some(mark)) => argv = argv.iter().map(|arg| filled(arg, mark, "")).collect(),
+        Some(None) => guess = true,
+        None => {}
+    }
+    let files: Vec<ShellArg> = options.values(&["a", "arg-file"]).cloned().collect();
+    let run = NestedExecution::Command {
+        argv,
+        variables: Vec::new(),
+        folder: None,
+        more_arguments: replaced.is_none() || guess,
+    };
+    CommandAnalysis::wrapper().runs(run).touches_all(FileAccess::Read, &files).guess_if(guess)
+}
+
+/// An argument in which a mark stands for a text that is not known, but starts with `start`.
+pub(in super::super) fn filled(arg: &ShellArg, mark: &str, start: &str) -> ShellArg {
+    let text = arg.to_string();
+    if mark.is_empty() {
+        return unknown("", text);
+    }
+    match arg.certain_start().split_once(mark) {
+        Some((before, _)) => unknown(format!("{before}{start}"), text),
+        None if text.contains(mark) => unknown("", text),
+        None => arg.clone(),
+    }
+}
+
+/// GNU parallel builds a text for a shell from its words and its input.
+pub(super) fn parallel(args: &[ShellArg]) -> CommandAnalysis {
+    let table = GetoptSpec {
+        short: "0kmXqtuva:j:P:n:N:L:l::I:i::d:C:S:s:xr",
+        long: "null keep-order xargs quote verbose ungroup group line-buffer lb arg-file: jobs: \
+               max-procs: max-args: max-replace-args: max-lines:: delimiter: colsep: will-cite \
+               halt: dry-run bar progress eta joblog: results: tag no-run-if-empty timeout: \
+               retries: nice: pipe shuf silent help version citation id: semaphorename: fg bg wait",
+    };
+    let options = table.read(args, OptionTerminator::AtOperand);
+    let is_source =
+        |arg: &ShellArg| matches!(arg.as_known(), Some(":::" | "::::" | ":::+" | "::::+"));
+    let end = options.operands.iter().position(is_source).unwrap_or(options.operands.len());
+    let (command, sources) = options.operands.split_at(end);
+    let logs: Vec<ShellArg> = options.values(&["joblog", "results"]).cloned().collect();
+    let inputs: Vec<ShellArg> = options.values(&["a", "arg-file"]).cloned().collect();
+    let study = CommandAnalysis::wrapper()
+        .touches_all(FileAccess::Write, &logs)
+        .touches_all(FileAccess::Read, &inputs)
+        .guess_if(options.uncertain);
+    if command.is_empty() {
+        // What it is given are whole commands.
+        return match sources {
+            [mark, texts @ ..] if mark.as_known() == Some(":::") => texts
+                .iter()
+                .filter(|text| !is_source(text))
+                .fold(study, |study, text| study.runs(NestedExecution::script(text))),
+            [] => study.runs(NestedExecution::ScriptFromInput),
+            _ => study.runs(NestedExecution::Unknown("its commands come from a file")),
+        };
+    }
+    let reaches_out = options.has(&["S"]);
+    let plain = command.iter().all(|arg| {
+        arg.as_known().is_some_and(|text| {
+            !text.contains([
+                ';', '|', '&', '$', '`', '<', '>', '(', ')', '\n', '"', '\'', '\\', ' ', '*',
+            ])
+        })
+    });
+    if !plain || reaches_out || options.has(&["I", "i"]) {
+        // The text is followed as it stands; what is put in or added may make it another.
+        return study.runs(NestedExecution::script_of(command)).runs(NestedExecution::Unknown(
+            "what is added to its text is only known when it runs",
+        ));
+    }
+    let argv: Vec<ShellArg> = command.iter().map(|arg| filled(arg, "{", "")).collect();
+    study.runs(NestedExecution::Command {
+        argv,
+        variables: Vec::new(),
+        folder: None,
+        more_arguments: true,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::analysis_text::check;
+
+    #[test]
+    fn arguments_come_from_the_input() {
+        check("xargs", "wrapper runs[echo ...]");
+        check("xargs rm -f", "wrapper runs[rm -f ...]");
+        check("xargs -0 -n 1 -P4 rm", "wrapper runs[rm ...]");
+        check("xargs -0rn1 rm", "wrapper runs[rm ...]");
+        check("xargs --max-a 1 --null rm", "wrapper runs[rm ...]");
+        check("xargs -a list rm", "wrapper read(list) runs[rm ...]");
+        check("xargs -I{} mv {} dir/{}", "wrapper runs[mv {} dir/{}]");
+        check("xargs -I % sh -c echo_%", "wrapper runs[sh -c echo %]");
+        check("xargs -i rm {}", "wrapper runs[rm {}]");
+        check("xargs --replace=@ rm @", "wrapper runs[rm @]");
+        check("xargs $X rm", "wrapper runs[$X rm ...] unknown");
+        check("xargs --strange rm", "wrapper runs[rm ...] unknown");
+    }
+
+    #[test]
+    fn parallel_commands_are_seen() {
+        check("parallel rm ::: a b", "wrapper runs[rm ...]");
+        check("parallel -j4 gzip {} ::: a", "wrapper runs[gzip {} ...]");
+        check("parallel", "wrapper script-from-input");
+        check("parallel ::: rm_a ls", "wrapper script[rm a] script[ls]");
+        check("parallel rm_-rf_{} ::: a", "wrapper script[rm -rf {}] unknown");
+        check("parallel --strange rm ::: a", "wrapper unknown runs[rm ...]");
+    }
+}

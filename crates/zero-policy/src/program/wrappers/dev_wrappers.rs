@@ -1,0 +1,254 @@
+//! Tools of developers that run texts or commands: side by side, again and again, or at a change.
+
+use super::super::getopt::{GetoptSpec, OptionTerminator};
+use super::super::{CommandAnalysis, FileAccess, NestedExecution, assignment, from, word};
+use crate::shell::ShellArg;
+
+pub(super) fn study(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
+    Some(match name {
+        "cross-env" => cross_env(args),
+        "cross-env-shell" => cross_env_shell(args),
+        "concurrently" | "conc" => concurrently(args),
+        "nodemon" => nodemon(args),
+        "hyperfine" => hyperfine(args),
+        "cargo-watch" => cargo_watch(args),
+        "cargo" if word(args.first()) == "watch" => cargo_watch(from(args, 1)),
+        "onchange" | "reflex" => behind_dashes(args),
+        "cmake" if word(args.first()) == "-E" => cmake(from(args, 1)),
+        "corepack" => corepack(args),
+        "mpirun" | "mpiexec" => mpirun(args),
+        _ => return None,
+    })
+}
+
+/// Variables before a command, and the rest.
+fn with_variables(words: &[ShellArg]) -> (Vec<(String, ShellArg)>, &[ShellArg]) {
+    let variables: Vec<(String, ShellArg)> = words.iter().map_while(assignment).collect();
+    let rest = from(words, variables.len());
+    (variables, rest)
+}
+
+fn cross_env(args: &[ShellArg]) -> CommandAnalysis {
+    let (variables, argv) = with_variables(args);
+    let open = argv.first().is_some_and(ShellArg::may_be_option);
+    let run = NestedExecution::Command {
+        argv: argv.to_vec(),
+        variables,
+        folder: None,
+        more_arguments: false,
+    };
+    if argv.is_empty() {
+        return CommandAnalysis::program();
+    }
+    CommandAnalysis::program().runs(run).guess_if(open)
+}
+
+fn cross_env_shell(args: &[ShellArg]) -> CommandAnalysis {
+    let (variables, words) = with_variables(args);
+    if words.is_empty() {
+        return CommandAnalysis::program();
+    }
+    // The variables are judged with a command; the text has none.
+    let marked = NestedExecution::Command {
+        argv: vec![ShellArg::known("true")],
+        variables,
+        folder: None,
+        more_arguments: false,
+    };
+    CommandAnalysis::program().runs(marked).runs(NestedExecution::script_of(words))
+}
+
+fn concurrently(args: &[ShellArg]) -> CommandAnalysis {
+    let table = GetoptSpec {
+        short: "n:c:p:l:t:m:s:i:rgkhvP",
+        long: "names: name-separator: prefix: prefix-colors: prefix-length: timestamp-format: \
+               max-processes: success: handle-input default-input-target: raw group no-color \
+               hide: kill-others kill-others-on-fail kill-signal: kill-timeout: restart-tries: \
+               restart-after: timings passthrough-arguments teardown: pad-prefix cwd: shell: help \
+               version",
+    };
+    let options = table.read(args, OptionTerminator::Never);
+    let texts = options.operands.iter().chain(options.values(&["teardown"]));
+    texts
+        .fold(CommandAnalysis::program(), |study, text| study.runs(NestedExecution::script(text)))
+        .caution_if(options.has(&["shell", "cwd"]), "it runs them in a way of its own")
+        .guess_if(options.uncertain)
+}
+
+fn nodemon(args: &[ShellArg]) -> CommandAnalysis {
+    let table = GetoptSpec {
+        short: "x:e:w:i:d:I:qVLCrhvs:",
+        long: "exec: ext: watch: ignore: delay: verbose quiet legacy-watch on-change-only \
+               no-stdin config: cwd: signal: spawn exitcrash polling-interval: inspect:: \
+               inspect-brk:: require: import: help version",
+    };
+    let options = table.read(args, OptionTerminator::AtOperand);
+    options
+        .values(&["x", "exec"])
+        .fold(CommandAnalysis::program(), |study, text| {
+            // The script and its arguments follow the text.
+            let mut words = vec![text.clone()];
+            words.extend(options.operands.iter().cloned());
+            study.runs(NestedExecution::script_of(&words))
+        })
+        .caution_if(options.has(&["config", "cwd", "require", "import"]), "it loads what is named")
+        .guess_if(options.uncertain)
+}
+
+fn hyperfine(args: &[ShellArg]) -> CommandAnalysis {
+    let table = GetoptSpec {
+        short: "w:m:M:r:s:p:c:P:D:L:S:Niu:n:C:hV",
+        long: "warmup: min-runs: max-runs: runs: setup: reference: prepare: conclude: cleanup: \
+               parameter-scan: parameter-step-size: parameter-list: shell: ignore-failure:: \
+               style: sort: time-unit: export-asciidoc: export-csv: export-json: \
+               export-markdown: export-orgmode: show-output output: input: command-name: help \
+               version",
+    };
+    let options = table.read(args, OptionTerminator::Never);
+    let texts = ["s", "setup", "reference", "p", "prepare", "c", "cleanup", "C", "conclude"];
+    let written: Vec<ShellArg> = options
+        .given
+        .iter()
+        .filter(|given| given.name.starts_with("export-") || given.name == "output")
+        .filter_map(|given| given.value.clone())
+        .filter(|file| !matches!(file.as_known(), Some("null" | "pipe" | "inherit" | "-")))
+        .collect();
+    let read: Vec<ShellArg> = options.values(&["input"]).cloned().collect();
+    let shell = options.values(&["S", "shell"]).fold(CommandAnalysis::program(), |study, shell| {
+        let plain = matches!(shell.as_known(), Some("none" | "default" | "bash" | "sh" | "dash"));
+        study.caution_if(!plain, "it runs them with a shell of its own choice")
+    });
+    // `-P name from to` takes three words, and the last two of them look like commands.
+    let scans = options.has(&["P", "parameter-scan"]);
+    let texts = options.operands.iter().chain(options.values(&texts)).cloned().collect::<Vec<_>>();
+    texts
+        .iter()
+        .skip(if scans { 2 } else { 0 })
+        .fold(shell, |study, text| study.runs(NestedExecution::script(text)))
+        .touches_all(FileAccess::Write, &written)
+        .touches_all(FileAccess::Read, &read)
+        .guess_if(options.uncertain)
+}
+
+/// `cargo watch -s text`, `-x 'cargo command'`, `-- command`.
+fn cargo_watch(args: &[ShellArg]) -> CommandAnalysis {
+    let table = GetoptSpec {
+        short: "x:s:w:i:d:C:B:E:L:cqNh",
+        long: "exec: shell: use-shell: watch: ignore: delay: workdir: env-file: env: features: \
+               clear quiet no-gitignore no-ignore ignore-nothing postpone poll notify \
+               no-vcs-ignores no-restart why debug no-dot-ignores skip-local-deps help version",
+    };
+    let options = table.read(args, OptionTerminator::AtOperand);
+    let mut study = CommandAnalysis::program();
+    for text in options.values(&["s", "shell"]) {
+        study = study.runs(NestedExecution::script(text));
+    }
+    for text in options.values(&["x", "exec"]) {
+        study = study.runs(NestedExecution::script_of(&[ShellArg::known("cargo"), text.clone()]));
+    }
+    study
+        .runs_argv(&options.operands)
+        .caution_if(
+            options.has(&["use-shell", "C", "workdir", "E", "env"]),
+            "it runs them in a way of its own",
+        )
+        .guess_if(options.uncertain)
+}
+
+fn behind_dashes(args: &[ShellArg]) -> CommandAnalysis {
+    let at = args.iter().position(|arg| arg.as_known() == Some("--"));
+    let open = args.iter().any(|arg| arg.as_known().is_none());
+    match at {
+        Some(at) => CommandAnalysis::program().runs_argv(from(args, at + 1)),
+        // Where the command begins is not marked.
+        None => CommandAnalysis::program().guess_if(open || !args.is_empty()),
+    }
+}
+
+/// `cmake -E` is a box of small programs, some of which run another.
+fn cmake(args: &[ShellArg]) -> CommandAnalysis {
+    let rest = from(args, 1);
+    match word(args.first()) {
+        "env" => {
+            let options = rest.iter().take_while(|arg| word(Some(arg)).starts_with("--")).count();
+            let (variables, argv) = with_variables(from(rest, options));
+            let argv = argv.to_vec();
+            if argv.is_empty() {
+                return CommandAnalysis::program();
+            }
+            CommandAnalysis::program().runs(NestedExecution::Command {
+                argv,
+                variables,
+                folder: None,
+                more_arguments: false,
+            })
+        }
+        "time" => CommandAnalysis::program().runs_argv(rest),
+        "chdir" => match rest.split_first() {
+            Some((folder, argv)) if !argv.is_empty() => {
+                CommandAnalysis::program().runs(NestedExecution::Command {
+                    argv: argv.to_vec(),
+                    variables: Vec::new(),
+                    folder: Some(folder.clone()),
+                    more_arguments: false,
+                })
+            }
+            _ => CommandAnalysis::program(),
+        },
+        // They take what the programs of these names take.
+        "cat" | "rm" | "tar" | "touch" => CommandAnalysis::program().runs_argv(args),
+        "remove_directory" | "remove" => {
+            let mut argv = vec![ShellArg::known("rm"), ShellArg::known("-r")];
+            argv.extend_from_slice(rest);
+            CommandAnalysis::program().runs_argv(&argv)
+        }
+        "copy" | "copy_directory" | "copy_if_different" | "copy_directory_if_different" => {
+            let mut argv = vec![ShellArg::known("cp"), ShellArg::known("-r")];
+            argv.extend_from_slice(rest);
+            CommandAnalysis::program().runs_argv(&argv)
+        }
+        "rename" => {
+            let mut argv = vec![ShellArg::known("mv")];
+            argv.extend_from_slice(rest);
+            CommandAnalysis::program().runs_argv(&argv)
+        }
+        "create_symlink" | "create_hardlink" => {
+            let mut argv = vec![ShellArg::known("ln"), ShellArg::known("-s")];
+            argv.extend_from_slice(rest);
+            CommandAnalysis::program().runs_argv(&argv)
+        }
+        _ => CommandAnalysis::program(),
+    }
+}
+
+/// `corepack npm@9 publish` runs that package manager.
+fn corepack(args: &[ShellArg]) -> CommandAnalysis {
+    let Some((first, rest)) = args.split_first() else { return CommandAnalysis::program() };
+    let name = word(Some(first)).split('@').next().unwrap_or_default();
+    match name {
+        "npm" | "npx" | "pnpm" | "pnpx" | "yarn" | "yarnpkg" => {
+            let mut argv = vec![ShellArg::known(name)];
+            argv.extend_from_slice(rest);
+            CommandAnalysis::program().runs_argv(&argv)
+        }
+        _ => CommandAnalysis::program().guess_if(first.as_known().is_none()),
+    }
+}
+
+/// Its options have one dash and a whole word: `-np 4`.
+fn mpirun(args: &[ShellArg]) -> CommandAnalysis {
+    let mut at = 0;
+    let mut guess = false;
+    while let Some(arg) = args.get(at).filter(|arg| arg.may_be_option()) {
+        at += match word(Some(arg)).trim_start_matches('-') {
+            "np" | "n" | "c" | "H" | "host" | "hostfile" | "machinefile" | "x" | "bind-to"
+            | "map-by" | "wdir" => 2,
+            "oversubscribe" | "allow-run-as-root" | "q" | "v" => 1,
+            _ => {
+                guess = true;
+                1
+            }
+        };
+    }
+    CommandAnalysis::program().runs_argv(from(args, at)).guess_if(guess)
+}

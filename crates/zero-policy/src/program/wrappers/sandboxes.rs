@@ -1,0 +1,206 @@
+//! Programs that run another one in a room of its own, with options of several words.
+//!
+//! Such a room hides nothing: what is mounted into it is this machine's.
+
+use super::super::getopt::{GetoptSpec, OptionTerminator};
+use super::super::{CommandAnalysis, FileAccess, NestedExecution, from, word};
+use crate::shell::ShellArg;
+
+pub(super) fn study(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
+    Some(match name {
+        "bwrap" => bubblewrap(args),
+        "proot" => proot(args),
+        "firejail" => firejail(args),
+        "capsh" => capsh(args),
+        "runcon" => runcon(args),
+        "ip" => ip(args)?,
+        "dtach" | "abduco" => detached(name, args),
+        "start-stop-daemon" => daemon(args),
+        "coreutils" => coreutils(args),
+        name if is_loader(name) => loader(args),
+        _ => return None,
+    })
+}
+
+/// Whether a name is that of the program that starts all others: `ld-linux-x86-64.so.2`, `ld.so`.
+fn is_loader(name: &str) -> bool {
+    let is_library = name.ends_with(".so") || name.contains(".so.");
+    name.starts_with("ld") && is_library
+}
+
+/// `ld.so [options] program arguments`.
+fn loader(args: &[ShellArg]) -> CommandAnalysis {
+    let table = GetoptSpec {
+        short: "",
+        long: "list verify inhibit-cache library-path: glibc-hwcaps-prepend: glibc-hwcaps-mask: \
+               inhibit-rpath: audit: preload: argv0: list-tunables list-diagnostics help version",
+    };
+    let options = table.read(args, OptionTerminator::AtOperand);
+    let loads = ["library-path", "audit", "preload", "glibc-hwcaps-prepend"];
+    CommandAnalysis::program()
+        .runs_argv(&options.operands)
+        .caution_if(options.has(&loads), "it loads code that is named beside the program")
+        .guess_if(options.uncertain)
+}
+
+/// The options of bubblewrap, by the number of words each takes.
+const BWRAP: [&str; 4] = [
+    "unshare-all share-net unshare-user unshare-user-try unshare-ipc unshare-pid unshare-net \
+     unshare-uts unshare-cgroup unshare-cgroup-try new-session die-with-parent as-pid-1 clearenv \
+     disable-userns assert-userns-disabled version help",
+    "args argv0 uid gid hostname chdir unsetenv proc dev tmpfs mqueue dir seccomp add-seccomp-fd \
+     exec-label file-label sync-fd block-fd userns userns2 userns-block-fd pidns info-fd \
+     json-status-fd lock-file remount-ro cap-add cap-drop perms size level-prefix overlay-src \
+     tmp-overlay ro-overlay",
+    "bind bind-try dev-bind dev-bind-try ro-bind ro-bind-try setenv file bind-data ro-bind-data \
+     symlink chmod bind-fd ro-bind-fd",
+    "overlay",
+];
+
+fn bubblewrap(args: &[ShellArg]) -> CommandAnalysis {
+    let mut at = 0;
+    let mut guess = false;
+    while let Some(arg) = args.get(at).filter(|arg| arg.may_be_option()) {
+        at += 1;
+        let Some(name) = arg.as_known().and_then(|text| text.strip_prefix("--")) else {
+            guess = true;
+            continue;
+        };
+        if name.is_empty() {
+            break;
+        }
+        let takes = BWRAP.iter().position(|names| names.split_whitespace().any(|own| own == name));
+        // `--args` reads further options from a stream.
+        guess |= takes.is_none() || name == "args";
+        at += takes.unwrap_or_default();
+    }
+    CommandAnalysis::program().runs_argv(from(args, at)).guess_if(guess)
+}
+
+fn proot(args: &[ShellArg]) -> CommandAnalysis {
+    let table = GetoptSpec {
+        short: "r:b:m:q:w:v:0i:R:S:k:VhlLp:n",
+        long: "rootfs: bind: mount: qemu: cwd: pwd: verbose: version help about root-id \
+               change-id: kill-on-exit kernel-release: link2symlink",
+    };
+    let options = table.read(args, OptionTerminator::AtOperand);
+    CommandAnalysis::program()
+        .runs_argv(&options.operands)
+        .caution("it runs with another root folder, where names mean other programs")
+        .guess_if(options.uncertain)
+}
+
+/// Every option of firejail has its value attached.
+fn firejail(args: &[ShellArg]) -> CommandAnalysis {
+    let options = args.iter().take_while(|arg| word(Some(arg)).starts_with('-')).count();
+    let ended = args.iter().take(options).position(|arg| arg.as_known() == Some("--"));
+    let at = ended.map_or(options, |at| at + 1);
+    let acts = args.iter().take(at).any(|arg| {
+        let start = arg.certain_start();
+        ["--join", "--put", "--shutdown"].iter().any(|act| start.starts_with(act))
+    });
+    let open = from(args, at).first().is_some_and(ShellArg::may_be_option);
+    CommandAnalysis::program()
+        .runs_argv(from(args, at))
+        .caution_if(acts, "it acts on a program in a room of its own")
+        .guess_if(open)
+}
+
+/// `capsh … -- arguments of bash`.
+fn capsh(args: &[ShellArg]) -> CommandAnalysis {
+    let at = args.iter().position(|arg| matches!(arg.as_known(), Some("--" | "==" | "+")));
+    let shell = args.iter().find_map(|arg| super::super::after(arg, "--shell="));
+    let Some(at) = at else {
+        let open = args.iter().any(|arg| arg.as_known().is_none());
+        return CommandAnalysis::program().guess_if(open);
+    };
+    let mut argv = vec![shell.unwrap_or_else(|| ShellArg::known("bash"))];
+    argv.extend_from_slice(from(args, at + 1));
+    CommandAnalysis::program().runs_argv(&argv)
+}
+
+/// `runcon context command`, or `runcon -t type command`.
+fn runcon(args: &[ShellArg]) -> CommandAnalysis {
+    let table =
+        GetoptSpec { short: "ct:u:r:l:", long: "compute type: user: role: range: help version" };
+    let options = table.read(args, OptionTerminator::AtOperand);
+    let skips = usize::from(options.given.is_empty());
+    CommandAnalysis::program().runs_argv(from(&options.operands, skips)).guess_if(options.uncertain)
+}
+
+/// `ip netns exec NAME command`, `ip vrf exec NAME command`.
+fn ip(args: &[ShellArg]) -> Option<CommandAnalysis> {
+    let at = args.iter().position(|arg| match arg.as_known() {
+        // Objects may be abbreviated, and options may stand before them.
+        Some(text) => text.len() > 1 && ("netns".starts_with(text) || "vrf".starts_with(text)),
+        None => false,
+    })?;
+    let verb = word(args.get(at + 1));
+    if verb.is_empty() || !"exec".starts_with(verb) {
+        return None;
+    }
+    // `ip -all netns exec command` names no room.
+    let all = args.iter().take(at).any(|arg| word(Some(arg)).starts_with("-a"));
+    let skips = if all { 2 } else { 3 };
+    Some(CommandAnalysis::program().runs_argv(from(args, at + skips)))
+}
+
+/// `dtach -n socket [options] command`, `abduco -c name command`.
+fn detached(name: &str, args: &[ShellArg]) -> CommandAnalysis {
+    let table = match name {
+        "dtach" => GetoptSpec { short: "a:A:c:n:N:p:e:Er:z", long: "" },
+        _ => GetoptSpec { short: "aAcnlfrpqve:", long: "" },
+    };
+    let options = table.read(args, OptionTerminator::AtOperand);
+    let skips = usize::from(name == "abduco");
+    let sockets: Vec<ShellArg> = options.values(&["a", "A", "c", "n", "N", "p"]).cloned().collect();
+    CommandAnalysis::program()
+        .runs_argv(from(&options.operands, skips))
+        .touches_all(FileAccess::Write, &sockets)
+        .caution_if(options.has(&["a", "p"]), "it can type commands in another terminal")
+        .guess_if(options.uncertain)
+}
+
+fn daemon(args: &[ShellArg]) -> CommandAnalysis {
+    let table = GetoptSpec {
+        short: "SKTHVx:a:p:n:u:c:g:r:d:N:P:I:k:s:R:tvqobmCw:e:O:L:y",
+        long: "start stop status help version exec: startas: pidfile: name: user: chuid: group: \
+               chroot: chdir: nicelevel: procsched: iosched: umask: signal: retry: test verbose \
+               quiet oknodo background make-pidfile remove-pidfile no-close notify-await \
+               notify-timeout: output: pid: ppid:",
+    };
+    let options = table.read(args, OptionTerminator::Never);
+    let study = options.values(&["x", "exec", "a", "startas"]).fold(
+        CommandAnalysis::program(),
+        |study, program| {
+            let mut argv = vec![program.clone()];
+            argv.extend(options.operands.iter().cloned());
+            study.runs_argv(&argv)
+        },
+    );
+    let written: Vec<ShellArg> =
+        options.values(&["p", "pidfile", "O", "output"]).cloned().collect();
+    study
+        .touches_all(FileAccess::Write, &written)
+        .caution_if(options.has(&["K", "stop"]), "it ends processes")
+        .guess_if(options.uncertain)
+}
+
+/// One file with all of them: `coreutils --coreutils-prog=rm x`.
+fn coreutils(args: &[ShellArg]) -> CommandAnalysis {
+    let Some((first, rest)) = args.split_first() else { return CommandAnalysis::read_only() };
+    let named = ["--coreutils-prog=", "--coreutils-prog-shebang="]
+        .iter()
+        .find_map(|option| super::super::after(first, option));
+    match named {
+        Some(program) => {
+            let mut argv = vec![program];
+            argv.extend_from_slice(rest);
+            CommandAnalysis::wrapper().runs_argv(&argv)
+        }
+        None if word(Some(first)).starts_with("--") => CommandAnalysis::read_only(),
+        None if first.may_be_option() => CommandAnalysis::wrapper()
+            .runs(NestedExecution::Unknown("which of them it is shows only when it runs")),
+        None => CommandAnalysis::wrapper().runs_argv(args),
+    }
+}

@@ -1,0 +1,111 @@
+//! zero itself. Called from within a session it could change what the session may do, or call a
+//! tool that nobody judges as part of it, so only what looks is left alone.
+
+use super::{CommandAnalysis, FileAccess, from, word};
+use crate::shell::ShellArg;
+
+const CHANGES: &str = "changes what zero allows";
+const CALLS: &str = "calls a tool of zero's outside of this session";
+
+pub(super) fn study(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
+    // `zero-0.1.2` and `zero-x86_64` are the same.
+    let is_version = |rest: &str| {
+        rest.starts_with("-x86_64")
+            || rest.starts_with("-aarch64")
+            || rest
+                .strip_prefix("-v")
+                .or_else(|| rest.strip_prefix('-'))
+                .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+    };
+    let rest = name.strip_prefix("zero")?;
+    (rest.is_empty() || is_version(rest)).then(|| zero(args))
+}
+
+fn zero(args: &[ShellArg]) -> CommandAnalysis {
+    let Some(first) = args.first() else { return CommandAnalysis::read_only() };
+    let rest = from(args, 1);
+    let looks = |study: CommandAnalysis| read(study, rest);
+    let asks_help = matches!(args.last().and_then(ShellArg::as_known), Some("--help" | "-h"));
+    let plain = |arg: &ShellArg| arg.as_known().is_some_and(|text| text != "--");
+    if asks_help && args.iter().all(plain) {
+        return CommandAnalysis::read_only();
+    }
+    match (word(Some(first)), word(rest.first())) {
+        ("--version" | "-V" | "--help" | "-h" | "help" | "man" | "completions", _) => {
+            CommandAnalysis::read_only()
+        }
+        ("stats" | "doctor", _) => looks(CommandAnalysis::read_only()),
+        ("audit", "tail" | "show" | "verify") => looks(CommandAnalysis::read_only()),
+        ("config", "get" | "list" | "path" | "schema") => looks(CommandAnalysis::read_only()),
+        ("tools", "list" | "show") => looks(CommandAnalysis::read_only()),
+        ("memory", "list" | "show" | "search") => looks(CommandAnalysis::read_only()),
+        ("policy", "check" | "explain" | "simulate") => looks(CommandAnalysis::read_only()),
+        ("policy", "test") => {
+            let files = from(rest, 1).iter().filter(|arg| !arg.certain_start().starts_with('-'));
+            looks(files.fold(CommandAnalysis::read_only(), |study, file| {
+                study.touches(FileAccess::Read, file)
+            }))
+        }
+        ("trust", _) if rest.len() == 1 && word(rest.first()) == "--list" => {
+            CommandAnalysis::read_only()
+        }
+        ("tools", _) => CommandAnalysis::program().critical(CALLS),
+        // `conformance` and what a later version may bring are like any program.
+        ("audit" | "policy", _) if rest.first().is_none_or(|arg| arg.as_known().is_some()) => {
+            CommandAnalysis::program()
+        }
+        (known, _) if first.as_known().is_some() && !acts(known) => CommandAnalysis::program(),
+        _ => CommandAnalysis::program().critical(CHANGES),
+    }
+}
+
+/// Whether a word is a command that acts, or the beginning of one.
+fn acts(word: &str) -> bool {
+    const ACTING: &[&str] =
+        &["trust", "config", "tools", "undo", "memory", "mcp", "run", "sessions", "gateway", "acp"];
+    ACTING.iter().any(|command| command.starts_with(word))
+}
+
+/// Adds the files and folders that options name.
+fn read(study: CommandAnalysis, args: &[ShellArg]) -> CommandAnalysis {
+    const FILES: &[&str] = &["--settings", "--workspace", "--batch"];
+    let mut study = study;
+    for (at, arg) in args.iter().enumerate() {
+        let attached = FILES.iter().find_map(|name| super::after(arg, &format!("{name}=")));
+        let apart =
+            arg.as_known().filter(|name| FILES.contains(name)).and_then(|_| args.get(at + 1));
+        if let Some(file) = attached.as_ref().or(apart) {
+            study = study.touches(FileAccess::Read, file);
+        }
+    }
+    study
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::analysis_text::check;
+
+    #[test]
+    fn what_looks_is_told_from_what_changes() {
+        check("zero", "read-only");
+        check("zero policy check Bash ls", "read-only");
+        check("zero policy test f", "read-only read(f)");
+        check("zero config get mode", "read-only");
+        check("zero trust --list", "read-only");
+        check("zero trust", "program critical");
+        check("zero config set mode auto", "program critical");
+        check("zero config $X", "program critical");
+        check("zero $X", "program critical");
+        check("zero tools call Bash", "program critical");
+        check("zero undo", "program critical");
+        check("zero memory list", "read-only");
+        check("zero memory add x", "program critical");
+        check("zero mcp approve x", "program critical");
+        check("zero run --yes x", "program critical");
+        check("zero sessions delete x", "program critical");
+        check("./zero trust", "program critical");
+        check("zero-0.1.0 undo", "program critical");
+        check("zero strange", "program");
+        check("zerofree x", "program");
+    }
+}

@@ -1,0 +1,221 @@
+//! Which places no rule opens, and which files beside them are ordinary.
+
+use super::*;
+
+fn places() -> ProtectedPaths {
+    ProtectedPaths::new(
+        &["/home/me/w".into(), "/srv/project/w".into()],
+        Some(Path::new("/home/me")),
+        Some(Path::new("/home/me/.config/zero")),
+        Some(Path::new("/home/me/.local/state/zero")),
+    )
+}
+
+#[track_caller]
+fn check(path: &str, expected: bool) {
+    let why = protected(Path::new(path), &places());
+    assert_eq!(why.is_some(), expected, "{path}: {why:?}");
+}
+
+#[track_caller]
+fn check_sensitive(path: &str, expected: bool) {
+    let why = sensitive(Path::new(path), &places());
+    assert_eq!(why.is_some(), expected, "{path}: {why:?}");
+}
+
+#[test]
+fn what_decides_what_runs_later_is_protected() {
+    for path in [
+        ".zero/settings.json",
+        ".zero",
+        "sub/deep/.zero/x",
+        ".git/hooks/pre-commit",
+        ".git/hooks",
+        ".git/config",
+        ".git/config.worktree",
+        ".git/info/attributes",
+        ".git/modules/lib/hooks/post-checkout",
+        ".git/modules/vendor/lib/config",
+        ".git/modules/objects/config",
+        ".git/modules/lib",
+        ".git/worktrees/x/config.worktree",
+        ".git/worktrees/x/gitdir",
+        ".git/worktrees/x/commondir",
+        ".git",
+        "sub/.git",
+        "sub/.git/config",
+        ".gitmodules",
+        ".bashrc",
+        ".zshenv",
+        ".config/fish/config.fish",
+        ".config/fish/conf.d/x.fish",
+        ".gitconfig",
+        ".config/git/config",
+        ".ssh/authorized_keys",
+        ".netrc",
+        ".npmrc",
+        ".yarnrc.yml",
+        ".pnpmfile.cjs",
+        "pip.conf",
+        ".cargo/config.toml",
+        ".cargo/bin/cargo",
+        ".husky/pre-commit",
+        "lefthook.yml",
+        ".lefthook.yaml",
+        ".pre-commit-config.yaml",
+        ".envrc",
+        ".vscode/tasks.json",
+        ".idea/workspace.xml",
+        ".devcontainer/devcontainer.json",
+        ".devcontainer.json",
+        ".mcp.json",
+        ".claude/settings.json",
+        ".cursor/mcp.json",
+        ".gemini/settings.json",
+        ".qwen/x",
+        ".codex/config.toml",
+        ".opencode/x",
+        ".github/workflows/ci.yml",
+        ".gitlab-ci.yml",
+        ".circleci/config.yml",
+        "Jenkinsfile",
+        "azure-pipelines.yml",
+        ".travis.yml",
+        ".buildkite/pipeline.yml",
+        ".drone.yml",
+        "gradlew",
+        "gradlew.bat",
+        "gradle/wrapper/gradle-wrapper.jar",
+        "mvnw",
+        ".mvn/jvm.config",
+        ".bazelrc",
+        ".config/systemd/user/x.service",
+        ".config/autostart/x.desktop",
+        ".local/bin/git",
+        "Library/LaunchAgents/x.plist",
+        ".emacs.d/init.el",
+        ".vimrc",
+        ".exrc",
+        ".config/nvim/init.lua",
+        ".gdbinit",
+        "pkg/sitecustomize.py",
+        ".tmux.conf",
+        ".Rprofile",
+        ".irbrc",
+    ] {
+        check(&format!("/home/me/w/{path}"), true);
+        check(&format!("/srv/elsewhere/{path}"), true);
+    }
+    check("/etc/passwd", true);
+    check("/etc", true);
+    check("/var/spool/cron/crontabs/me", true);
+    check("/home/me/.config/zero/settings.json", true);
+    check("/home/me/.local/state/zero/audit.db", true);
+    check("/home/me", true);
+    check("/home", true);
+    check("/home/me/.config", true);
+    check("/srv/project", true);
+    check("/", true);
+}
+
+#[test]
+fn other_spellings_are_the_same_name() {
+    for path in [
+        ".GIT/Hooks/pre-commit",
+        ".git./config",
+        ".git /config",
+        ".g\u{200c}it/config",
+        "GIT~1/config",
+        ".git::$INDEX_ALLOCATION/config",
+        ".bashrc::$DATA",
+        ".BASHRC. .",
+        ".ba\u{17f}hrc",
+        ".Ss\u{feff}h/x",
+        "jenkinsFILE",
+    ] {
+        check(&format!("/home/me/w/{path}"), true);
+    }
+}
+
+#[test]
+fn everyday_files_are_free() {
+    for path in [
+        "package.json",
+        "Makefile",
+        "Cargo.toml",
+        "pyproject.toml",
+        "src/main.rs",
+        "src/config",
+        "hooks/useState.ts",
+        ".git/objects/ab/cdef",
+        ".git/refs/heads/main",
+        ".git/index",
+        ".git/COMMIT_EDITMSG",
+        ".git/modules/lib/objects/ab/cd",
+        ".git/worktrees/x/index",
+        ".gitignore",
+        ".gitattributes",
+        ".github/CODEOWNERS",
+        ".tool-versions",
+        ".nvmrc",
+        "AGENTS.md",
+        "etc/config",
+        "x.pth",
+        "bashrc",
+        "gradle/libs.versions.toml",
+        ".cargo/registry/x",
+        "...",
+    ] {
+        check(&format!("/home/me/w/{path}"), false);
+    }
+    check("/tmp/x", false);
+    check("/home/me/.config/zeroes/x", false);
+    check("/home/me/.cache/x", false);
+    check("/home/me/w", false);
+    check("/srv/project/other", false);
+}
+
+#[test]
+fn secrets_are_told_from_other_files() {
+    for path in [
+        ".ssh/id_ed25519",
+        ".ssh",
+        ".aws/credentials",
+        ".gnupg/private-keys-v1.d/x",
+        ".config/gh/hosts.yml",
+        ".netrc",
+        ".docker/config.json",
+        ".kube/config",
+        ".azure/x",
+        ".config/gcloud/credentials.db",
+        ".npmrc",
+        ".pypirc",
+        ".cargo/credentials",
+        ".cargo/credentials.toml",
+        ".mozilla/firefox/x/logins.json",
+        ".config/google-chrome/Default/Cookies",
+        "Library/Application Support/Google/Chrome/Default/Cookies",
+        ".local/share/keyrings/login.keyring",
+        ".local/state/zero/audit.db",
+    ] {
+        check_sensitive(&format!("/home/me/{path}"), true);
+    }
+    check_sensitive("/root/.SSH/id_rsa", true);
+    check_sensitive("/etc/shadow", true);
+    check_sensitive("/proc/1/environ", true);
+    check_sensitive("/proc/self/task/1/environ", true);
+    for path in [
+        "/home/me/w/.npmrc",
+        "/home/me/w/src/main.rs",
+        "/etc/passwd",
+        "/etc/hosts",
+        "/usr/share/keyrings/x.gpg",
+        "/proc/cpuinfo",
+        "/home/me/.docker/cli-plugins/x",
+        "/home/me/.config/ghost/x",
+        "/home/me/.cargo/registry/x",
+        "/home/me/w/environ",
+    ] {
+        check_sensitive(path, false);
+    }
+}

@@ -1,0 +1,208 @@
+//! A pattern for one name: `*.rs`, `[a-z]?`, `\[x]`.
+//!
+//! Matched by hand: thousands of regular expressions in one set take gigabytes to build.
+
+use std::borrow::Cow;
+use std::str::Chars;
+
+use crate::rule_set::IGNORE_CASE;
+
+/// A pattern for one name. No part of it ever matches a `/`, because no name has one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NameGlob(Vec<GlobToken>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum GlobToken {
+    Letter(char),
+    One,
+    Any,
+    Class { negated: bool, ranges: Vec<(char, char)> },
+}
+
+impl NameGlob {
+    pub(crate) fn parse(text: &str) -> Result<Self, &'static str> {
+        let mut tokens = Vec::new();
+        let mut letters = text.chars();
+        while let Some(letter) = letters.next() {
+            match letter {
+                '*' if tokens.last() == Some(&GlobToken::Any) => {}
+                '*' => tokens.push(GlobToken::Any),
+                '?' => tokens.push(GlobToken::One),
+                '[' => tokens.push(class(&mut letters)?),
+                '\\' => {
+                    let escaped = letters.next().ok_or("nothing follows its last backslash")?;
+                    tokens.push(GlobToken::Letter(fold(escaped)));
+                }
+                letter => tokens.push(GlobToken::Letter(fold(letter))),
+            }
+        }
+        Ok(Self(tokens))
+    }
+
+    /// The longest text that every name it matches contains, folded as names are.
+    pub(crate) fn longest_literal(&self) -> String {
+        let letters = self.0.split(|token| !matches!(token, GlobToken::Letter(_)));
+        let longest = letters.max_by_key(|letters| letters.len()).unwrap_or_default();
+        let letter = |token: &GlobToken| match token {
+            GlobToken::Letter(letter) => Some(*letter),
+            _ => None,
+        };
+        longest.iter().filter_map(letter).collect()
+    }
+
+    /// Whether a name fits. It must be folded by [`folded`] before.
+    pub(crate) fn matches(&self, name: &str) -> bool {
+        // Most patterns are `*.rs` and their like, and most names end otherwise.
+        if let Some(GlobToken::Letter(last)) = self.0.last()
+            && !name.ends_with(*last)
+        {
+            return false;
+        }
+        let mut token = 0;
+        let mut rest = name.chars();
+        // The last `*`, and what was left of the name when it had to take one more letter.
+        let mut retry: Option<(usize, Chars<'_>)> = None;
+        loop {
+            let mut after = rest.clone();
+            match (self.0.get(token), after.next()) {
+                (None, None) => return true,
+                (Some(GlobToken::Any), _) => {
+                    retry = Some((token, rest.clone()));
+                    token += 1;
+                    continue;
+                }
+                (Some(wanted), Some(letter)) if wanted.fits(letter) => {
+                    token += 1;
+                    rest = after;
+                    continue;
+                }
+                _ => {}
+            }
+            let Some((star, mut left)) = retry else { return false };
+            if left.next().is_none() {
+                return false;
+            }
+            token = star + 1;
+            rest = left.clone();
+            retry = Some((star, left));
+        }
+    }
+}
+
+impl GlobToken {
+    fn fits(&self, letter: char) -> bool {
+        match self {
+            Self::Letter(own) => *own == letter,
+            Self::One | Self::Any => true,
+            Self::Class { negated, ranges } => {
+                let within = |(low, high): &(char, char)| (*low..=*high).contains(&letter);
+                ranges.iter().any(within) != *negated
+            }
+        }
+    }
+}
+
+/// A name as patterns compare it on this machine.
+pub(crate) fn folded(name: &str) -> Cow<'_, str> {
+    match IGNORE_CASE {
+        true => Cow::Owned(name.chars().map(fold).collect()),
+        false => Cow::Borrowed(name),
+    }
+}
+
+fn fold(letter: char) -> char {
+    let mut lower = letter.to_lowercase();
+    match (lower.next(), lower.next()) {
+        (Some(lower), None) if IGNORE_CASE => lower,
+        _ => letter,
+    }
+}
+
+fn class(letters: &mut std::str::Chars<'_>) -> Result<GlobToken, &'static str> {
+    const OPEN: &str = "its `[` is never closed";
+    let mut ranges = Vec::new();
+    let mut ahead = letters.clone();
+    let negated = matches!(ahead.next(), Some('!' | '^'));
+    if negated {
+        *letters = ahead;
+    }
+    loop {
+        let low = match letters.next().ok_or(OPEN)? {
+            ']' if !ranges.is_empty() => return Ok(GlobToken::Class { negated, ranges }),
+            '\\' => letters.next().ok_or(OPEN)?,
+            low => low,
+        };
+        let mut ahead = letters.clone();
+        let high = match (ahead.next(), ahead.next()) {
+            (Some('-'), Some(']')) | (Some('-'), None) => low,
+            (Some('-'), Some('\\')) => {
+                let high = ahead.next().ok_or(OPEN)?;
+                *letters = ahead;
+                high
+            }
+            (Some('-'), Some(high)) => {
+                *letters = ahead;
+                high
+            }
+            _ => low,
+        };
+        if low > high {
+            return Err("a range in `[…]` ends before it starts");
+        }
+        ranges.push((fold(low), fold(high).max(fold(low))));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(pattern: &str, name: &str, expected: bool) {
+        let glob = NameGlob::parse(pattern).unwrap_or_else(|error| panic!("{pattern}: {error}"));
+        assert_eq!(glob.matches(&folded(name)), expected, "{pattern} on {name}");
+        if expected {
+            assert!(folded(name).contains(&glob.longest_literal()), "{pattern} on {name}");
+        }
+    }
+
+    #[test]
+    fn names_fit_patterns() {
+        check("a", "a", true);
+        check("a", "ab", false);
+        check("a", "", false);
+        check("*", "", true);
+        check("a*", "a", true);
+        check("*a", "ba", true);
+        check("*a", "ab", false);
+        check("*.rs", ".rs", true);
+        check("a*b*c", "axbxbxc", true);
+        check("a*b*c", "axbxbx", false);
+        check("*aab", "aaab", true);
+        check("?", "é", true);
+        check("?", "", false);
+        check("??", "a", false);
+        check("a?c*e", "abcde", true);
+        check("[abc]", "b", true);
+        check("[a-c]x", "bx", true);
+        check("[!a-c]", "b", false);
+        check("[^a-c]", "d", true);
+        check("[]a]", "]", true);
+        check("[!]a]", "]", false);
+        check("[a-]", "-", true);
+        check("[\\]]", "]", true);
+        check("[a\\-c]", "b", false);
+        check("[*]", "*", true);
+        check("[*]", "x", false);
+        check("\\*", "*", true);
+        check("\\*", "x", false);
+        check("{a,b}", "{a,b}", true);
+    }
+
+    #[test]
+    fn a_pattern_that_cannot_be_read_is_an_error() {
+        for pattern in ["[", "a[b", "[]", "[!]", "[z-a]", "a\\", "[a-"] {
+            assert!(NameGlob::parse(pattern).is_err(), "{pattern}");
+        }
+    }
+}

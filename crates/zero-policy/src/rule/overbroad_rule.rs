@@ -1,0 +1,194 @@
+//! Allow rules that let nearly anything run.
+
+use super::command_pattern::{CommandPattern, PatternWord, PatternWordPart};
+use super::domain_pattern::DomainPattern;
+use super::path_pattern::{PatternBase, RulePathPattern};
+use super::rule_target::{RulePattern, RuleTarget};
+
+/// Programs that run whatever their arguments say.
+const RUNNERS: &[&str] = &[
+    "ash",
+    "awk",
+    "bash",
+    "bun",
+    "bunx",
+    "busybox",
+    "chroot",
+    "cmd",
+    "command",
+    "csh",
+    "dash",
+    "deno",
+    "doas",
+    "docker",
+    "env",
+    "eval",
+    "exec",
+    "expect",
+    "fakeroot",
+    "find",
+    "firejail",
+    "fish",
+    "flock",
+    "gawk",
+    "gdb",
+    "ionice",
+    "irb",
+    "java",
+    "jshell",
+    "julia",
+    "ksh",
+    "lua",
+    "luajit",
+    "mawk",
+    "nice",
+    "node",
+    "nodejs",
+    "nohup",
+    "npx",
+    "nsenter",
+    "osascript",
+    "parallel",
+    "perl",
+    "php",
+    "pipx",
+    "pkexec",
+    "pnpx",
+    "podman",
+    "powershell",
+    "pwsh",
+    "pypy",
+    "python",
+    "rsh",
+    "Rscript",
+    "ruby",
+    "rlwrap",
+    "runuser",
+    "screen",
+    "script",
+    "setsid",
+    "sh",
+    "source",
+    "ssh",
+    "stdbuf",
+    "strace",
+    "su",
+    "sudo",
+    "systemd-run",
+    "tclsh",
+    "tcsh",
+    "time",
+    "timeout",
+    "tmux",
+    "tsx",
+    "ts-node",
+    "unbuffer",
+    "unshare",
+    "uvx",
+    "watch",
+    "xargs",
+    "yash",
+    "zsh",
+    ".",
+];
+
+/// Why an allow rule for this is a danger.
+pub(super) fn of(target: &RuleTarget) -> Option<String> {
+    let pattern = match target {
+        RuleTarget::Everything => {
+            return Some("allows every tool, whatever it is asked".to_owned());
+        }
+        RuleTarget::EveryServer => return Some("allows every tool of every MCP server".to_owned()),
+        RuleTarget::Server(_) | RuleTarget::McpTool(_) => return None,
+        RuleTarget::Tool { tool, pattern: None } => return bare(tool).map(str::to_owned),
+        RuleTarget::Tool { tool, pattern: Some(pattern) } => (*tool, pattern),
+    };
+    match pattern {
+        (_, RulePattern::Command(command)) => of_command(command),
+        (tool, RulePattern::Path(path)) => of_path(tool, path).map(str::to_owned),
+        ("WebFetch", RulePattern::Domain(DomainPattern::Any)) => {
+            bare("WebFetch").map(str::to_owned)
+        }
+        (_, RulePattern::Domain(_)) => None,
+    }
+}
+
+fn bare(tool: &str) -> Option<&'static str> {
+    match tool {
+        "Bash" => Some("allows every command"),
+        "Write" | "Edit" => Some("allows changes to every file"),
+        "Delete" => Some("allows every file to be removed"),
+        "WebFetch" => Some("allows data to be sent to every host"),
+        _ => None,
+    }
+}
+
+fn of_command(command: &CommandPattern) -> Option<String> {
+    let (program, is_open) = match command {
+        CommandPattern::Exact(_) => return None,
+        CommandPattern::Prefix(words) => {
+            let (program, rest) = words.split_first()?;
+            (program.clone(), rest.iter().all(|word| word.starts_with('-')))
+        }
+        CommandPattern::Glob { words, more } => {
+            let (first, rest) = words.split_first()?;
+            match (first.literal(), first.pieces.first()?) {
+                (Some(program), _) => (program, is_open(rest, *more)),
+                (None, PatternWordPart::Text(start)) => return of_program_start(start),
+                (None, PatternWordPart::Star) => {
+                    return Some("starts with a wildcard, so it allows every program".to_owned());
+                }
+            }
+        }
+    };
+    let name = program.rsplit('/').next().unwrap_or(&program);
+    (is_open && runs_anything(name)).then(|| allows_every_command(name))
+}
+
+/// Whether a program runs whatever its arguments say; its version does not matter.
+pub(crate) fn runs_anything(name: &str) -> bool {
+    let unversioned = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+    RUNNERS.contains(&name) || RUNNERS.contains(&unversioned)
+}
+
+/// Whether nothing but options stands before the first wildcard: `python -c *x`, `sh *`.
+fn is_open(arguments: &[PatternWord], more: bool) -> bool {
+    let decided = arguments.iter().find_map(|word| match (word.literal(), word.pieces.first()) {
+        (Some(text), _) if text.starts_with('-') => None,
+        (Some(_), _) | (None, None) => Some(false),
+        (None, Some(PatternWordPart::Star)) => Some(true),
+        (None, Some(PatternWordPart::Text(start))) => Some(start.starts_with('-')),
+    });
+    decided.unwrap_or(more)
+}
+
+/// `py*` fits every program whose name starts so.
+fn of_program_start(start: &str) -> Option<String> {
+    let unversioned = start.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+    let fits = |runner: &&&str| runner.starts_with(unversioned) && !unversioned.is_empty();
+    RUNNERS.iter().find(fits).map(|runner| allows_every_command(runner))
+}
+
+fn allows_every_command(name: &str) -> String {
+    format!("`{name}` runs whatever its arguments say, so it allows every command")
+}
+
+fn of_path(tool: &str, path: &RulePathPattern) -> Option<&'static str> {
+    let everything = path.parts.iter().all(|part| part == "*" || part == "**");
+    match (tool, path.base) {
+        ("Read", PatternBase::Machine) if everything => {
+            Some("allows every file of the machine to be read")
+        }
+        ("Write" | "Edit", PatternBase::Machine | PatternBase::Home | PatternBase::AnyFolder)
+            if everything =>
+        {
+            bare("Write")
+        }
+        ("Delete", PatternBase::Machine | PatternBase::Home | PatternBase::AnyFolder)
+            if everything =>
+        {
+            bare("Delete")
+        }
+        _ => None,
+    }
+}

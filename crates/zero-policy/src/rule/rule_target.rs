@@ -1,0 +1,142 @@
+//! From the text of a rule to what it is about.
+
+use super::command_pattern::CommandPattern;
+use super::domain_pattern::DomainPattern;
+use super::path_pattern::RulePathPattern;
+use super::rule_error::RuleError;
+use super::tool_names::{self, PatternSubject};
+
+const LONGEST: usize = 4096;
+
+/// What a rule is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum RuleTarget {
+    /// `*`.
+    Everything,
+    /// A tool of ours; with no pattern, all that it covers.
+    Tool { tool: &'static str, pattern: Option<RulePattern> },
+    /// `mcp__*`.
+    EveryServer,
+    /// `server__*`.
+    Server(String),
+    /// `server__tool`, in that form.
+    McpTool(String),
+}
+
+/// What stands in the parentheses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum RulePattern {
+    Command(CommandPattern),
+    Path(RulePathPattern),
+    Domain(DomainPattern),
+}
+
+impl RuleTarget {
+    pub(super) fn parse(text: &str) -> Result<Self, RuleError> {
+        if text.is_empty() {
+            return Err(RuleError::Empty);
+        }
+        if text.len() > LONGEST {
+            return Err(RuleError::TooLong(LONGEST));
+        }
+        if let Some(invisible) = text.chars().find(|c| is_invisible(*c)) {
+            return Err(RuleError::Invisible(invisible));
+        }
+        let (name, pattern) = split(text)?;
+        if name == "*" {
+            return match pattern {
+                None | Some("*") => Ok(Self::Everything),
+                Some(_) => Err(RuleError::UnknownTool { name: name.to_owned(), nearest: None }),
+            };
+        }
+        if name.contains("__") {
+            return match pattern {
+                None => Self::mcp(name),
+                Some(_) => Err(RuleError::McpPattern(name.to_owned())),
+            };
+        }
+        let Some((tool, matches)) = tool_names::find(name) else {
+            let (name, nearest) = (name.to_owned(), tool_names::nearest(name));
+            return Err(RuleError::UnknownTool { name, nearest });
+        };
+        let pattern = match pattern.map(str::trim) {
+            None | Some("*") => None,
+            Some("") => return Err(RuleError::EmptyPattern { tool: name.to_owned() }),
+            Some(pattern) => Some(RulePattern::parse(tool, matches, pattern)?),
+        };
+        Ok(Self::Tool { tool, pattern })
+    }
+
+    fn mcp(name: &str) -> Result<Self, RuleError> {
+        let fits = |part: &str| {
+            let letter = |b: u8| b.is_ascii_alphanumeric() || b"_-.".contains(&b);
+            !part.is_empty() && part.bytes().all(letter)
+        };
+        let bare = name.strip_prefix("mcp__").unwrap_or(name);
+        match bare.split_once("__") {
+            None if bare == "*" => Ok(Self::EveryServer),
+            None if fits(bare) => Ok(Self::Server(bare.to_owned())),
+            Some((server, "*")) if fits(server) => Ok(Self::Server(server.to_owned())),
+            Some((server, tool)) if fits(server) && fits(tool) => {
+                Ok(Self::McpTool(bare.to_owned()))
+            }
+            _ => Err(RuleError::McpName(name.to_owned())),
+        }
+    }
+}
+
+impl RulePattern {
+    fn parse(tool: &'static str, matches: PatternSubject, text: &str) -> Result<Self, RuleError> {
+        let domain = text.strip_prefix("domain:");
+        match (matches, domain) {
+            (PatternSubject::Nothing, _) => Err(RuleError::NoPattern(tool)),
+            (PatternSubject::Host, Some(domain)) => DomainPattern::parse(domain).map(Self::Domain),
+            (PatternSubject::Host, None) => Err(RuleError::OnlyHosts { tool }),
+            (_, Some(domain)) => Err(RuleError::NoHosts { tool, domain: domain.to_owned() }),
+            (PatternSubject::Command, None) => CommandPattern::parse(text).map(Self::Command),
+            (PatternSubject::Path, None) => RulePathPattern::parse(text).map(Self::Path),
+        }
+    }
+
+    pub(super) fn is_exact(&self) -> bool {
+        match self {
+            Self::Command(command) => command.is_exact(),
+            Self::Path(path) => path.is_exact(),
+            Self::Domain(domain) => domain.is_exact(),
+        }
+    }
+}
+
+/// Takes `Tool(pattern)` apart.
+fn split(text: &str) -> Result<(&str, Option<&str>), RuleError> {
+    let unbalanced = || RuleError::Parentheses(text.to_owned());
+    let Some((name, rest)) = text.split_once('(') else {
+        return if text.contains(')') { Err(unbalanced()) } else { Ok((text, None)) };
+    };
+    let mut depth = 1_usize;
+    let mut escaped = false;
+    for (at, c) in rest.char_indices() {
+        match c {
+            _ if escaped => escaped = false,
+            '\\' => escaped = true,
+            '(' => depth += 1,
+            ')' => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            let (pattern, after) = rest.split_at(at);
+            return match after {
+                ")" => Ok((name.trim_end(), Some(pattern))),
+                _ if after.trim_start_matches(')').is_empty() => Err(unbalanced()),
+                _ => Err(RuleError::AfterPattern(text.to_owned())),
+            };
+        }
+    }
+    Err(unbalanced())
+}
+
+fn is_invisible(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{e0000}'..='\u{e0fff}')
+}

@@ -1,0 +1,109 @@
+//! Rules about commands.
+//!
+//! Two readings: allow rules are compared word by word with the command as it is written; deny and
+//! ask rules do not care where the program lies, in which order options stand, or how they are
+//! abbreviated.
+
+mod glob_index;
+mod loose_index;
+mod strict_index;
+
+use super::{CommandWords, first};
+use crate::Verdict;
+use crate::rule::CommandPattern;
+
+use glob_index::GlobIndex;
+use loose_index::LooseIndex;
+use strict_index::StrictIndex;
+
+/// The rules with one verdict that have a command.
+#[derive(Debug, Default)]
+pub(super) struct CommandRuleIndex {
+    words: WordIndex,
+    globs: GlobIndex,
+}
+
+#[derive(Debug)]
+enum WordIndex {
+    Strict(StrictIndex),
+    Loose(LooseIndex),
+}
+
+impl Default for WordIndex {
+    fn default() -> Self {
+        Self::Loose(LooseIndex::default())
+    }
+}
+
+impl CommandRuleIndex {
+    pub(super) fn new(verdict: Verdict) -> Self {
+        let words = match verdict {
+            Verdict::Allow => WordIndex::Strict(StrictIndex::default()),
+            Verdict::Ask | Verdict::Deny => WordIndex::Loose(LooseIndex::default()),
+        };
+        Self { words, globs: GlobIndex::default() }
+    }
+
+    pub(super) fn add(&mut self, command: &CommandPattern, place: usize) {
+        match (command, &mut self.words) {
+            (CommandPattern::Exact(words), WordIndex::Strict(rules)) => {
+                rules.add_exact(words, place)
+            }
+            (CommandPattern::Prefix(words), WordIndex::Strict(rules)) => {
+                rules.add_prefix(words, place)
+            }
+            (CommandPattern::Exact(words), WordIndex::Loose(rules)) => {
+                rules.add_exact(words, place)
+            }
+            (CommandPattern::Prefix(words), WordIndex::Loose(rules)) => {
+                rules.add_prefix(words, place)
+            }
+            (CommandPattern::Glob { words, more }, WordIndex::Strict(_)) => {
+                self.globs.add(words, *more, glob_index::SpaceHandling::OfWordsDiffer, place);
+            }
+            (CommandPattern::Glob { words, more }, WordIndex::Loose(_)) => {
+                self.globs.add(words, *more, glob_index::SpaceHandling::AreAlike, place);
+            }
+        }
+    }
+
+    pub(super) fn finish(&mut self) {
+        self.globs.finish();
+    }
+
+    pub(super) fn find(&self, command: &CommandWords<'_>) -> Option<usize> {
+        let (program, arguments) = command.words.split_first()?;
+        let program = command.program_path.or_else(|| program.as_known());
+        match &self.words {
+            WordIndex::Strict(rules) => {
+                let by_words = rules.find(program, arguments);
+                first(by_words, self.globs.find_strictly(program, arguments))
+            }
+            WordIndex::Loose(rules) => {
+                let by_words = program.and_then(|program| rules.find(program, arguments));
+                first(by_words, self.globs.find_loosely(program, arguments))
+            }
+        }
+    }
+}
+
+/// The last part of a path.
+fn base_name(program: &str) -> &str {
+    program.rsplit('/').next().unwrap_or(program)
+}
+
+/// The name of a program for rules that do not care where it lies. Folded, because some disks
+/// run `RM` as `rm`.
+fn loose_name(program: &str) -> String {
+    base_name(program).to_lowercase()
+}
+
+/// The names under which an allow rule may know a program: as it is written, and its bare name
+/// where it lies in a folder that programs are installed to.
+fn strict_names(program: &str) -> impl Iterator<Item = &str> {
+    let installed = ["/usr/bin/", "/bin/", "/usr/local/bin/"]
+        .iter()
+        .find_map(|folder| program.strip_prefix(folder))
+        .filter(|name| !name.is_empty() && !name.contains('/'));
+    [program].into_iter().chain(installed)
+}

@@ -1,0 +1,200 @@
+//! Rules with `*` inside: `git * --help`, `npm run test*`.
+
+use std::collections::BTreeSet;
+
+use super::{loose_name, strict_names};
+use crate::rule::{PatternWord, PatternWordPart};
+use crate::rule_set::literal_index::LiteralIndex;
+use crate::shell::ShellArg;
+
+/// Stands for what is not known. No rule contains it, so only a `*` can cover it.
+const UNKNOWN: char = '\0';
+/// Stands for a space inside a word where that is to differ from one between words.
+const INNER_SPACE: char = '\u{1}';
+
+/// Whether a space inside a word may be taken for one between words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SpaceHandling {
+    OfWordsDiffer,
+    AreAlike,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct GlobIndex {
+    globs: Vec<CommandGlob>,
+    literals: LiteralIndex,
+}
+
+#[derive(Debug)]
+struct CommandGlob {
+    /// Texts between the wildcards; the first and the last may be empty.
+    texts: Vec<String>,
+    place: usize,
+}
+
+impl GlobIndex {
+    pub(super) fn add(
+        &mut self,
+        words: &[PatternWord],
+        more: bool,
+        spaces: SpaceHandling,
+        place: usize,
+    ) {
+        let mut texts = vec![String::new()];
+        for (at, word) in words.iter().enumerate() {
+            if at > 0 {
+                push(&mut texts, " ");
+            }
+            match word.literal() {
+                Some(program) if at == 0 && spaces == SpaceHandling::AreAlike => {
+                    push(&mut texts, &loose_name(&program));
+                }
+                _ => word.pieces.iter().for_each(|piece| match piece {
+                    PatternWordPart::Text(text) => push(&mut texts, &spaced(text, spaces)),
+                    PatternWordPart::Star => texts.push(String::new()),
+                }),
+            }
+        }
+        if more {
+            let mut open = texts.clone();
+            push(&mut open, " ");
+            open.push(String::new());
+            self.globs.push(CommandGlob { texts: open, place });
+        }
+        self.globs.push(CommandGlob { texts, place });
+    }
+
+    pub(super) fn finish(&mut self) {
+        let longest = |glob: &CommandGlob| glob.texts.iter().max_by_key(|text| text.len()).cloned();
+        let needed = self.globs.iter().map(|glob| longest(glob).unwrap_or_default());
+        self.literals = LiteralIndex::new(needed);
+    }
+
+    /// The first allow rule: nothing unknown may be covered by anything but a `*` at its end.
+    pub(super) fn find_strictly(
+        &self,
+        program: Option<&str>,
+        arguments: &[ShellArg],
+    ) -> Option<usize> {
+        if self.globs.is_empty() {
+            return None;
+        }
+        let rest: Vec<String> =
+            arguments.iter().map(|word| shown(word, SpaceHandling::OfWordsDiffer)).collect();
+        let find = |program: &str| {
+            let text = joined(program, &rest);
+            self.candidates(&text)
+                .filter(|glob| {
+                    let reach = glob.reach(&text).and_then(|reach| text.get(..reach));
+                    reach.is_some_and(|text| !text.contains(UNKNOWN))
+                })
+                .map(|glob| glob.place)
+                .min()
+        };
+        strict_names(program?)
+            .filter_map(|name| find(&spaced(name, SpaceHandling::OfWordsDiffer)))
+            .min()
+    }
+
+    /// The first deny or ask rule, with options where they stand and moved to the end.
+    pub(super) fn find_loosely(
+        &self,
+        program: Option<&str>,
+        arguments: &[ShellArg],
+    ) -> Option<usize> {
+        if self.globs.is_empty() {
+            return None;
+        }
+        let unknown = UNKNOWN.to_string();
+        let written = program.unwrap_or(&unknown);
+        let name = loose_name(written);
+        let rest: Vec<String> =
+            arguments.iter().map(|word| shown(word, SpaceHandling::AreAlike)).collect();
+        let readings = [
+            joined(written, &rest),
+            joined(&name, &rest),
+            joined(&name, &options_last(&rest, OptionValueHandling::StayWithOptions)),
+            joined(&name, &options_last(&rest, OptionValueHandling::AreOperands)),
+        ];
+        let distinct: BTreeSet<&String> = readings.iter().collect();
+        distinct
+            .into_iter()
+            .flat_map(|text| self.candidates(text).filter(|glob| glob.reach(text).is_some()))
+            .map(|glob| glob.place)
+            .min()
+    }
+
+    fn candidates(&self, text: &str) -> impl Iterator<Item = &CommandGlob> + use<'_> {
+        self.literals.candidates(text).filter_map(|at| self.globs.get(at))
+    }
+}
+
+impl CommandGlob {
+    /// How far into the text the literal parts reach, when the text matches; a `*` at the end
+    /// covers what comes after.
+    fn reach(&self, text: &str) -> Option<usize> {
+        let (first, rest) = self.texts.split_first()?;
+        let mut left = text.strip_prefix(first.as_str())?;
+        let Some((last, middle)) = rest.split_last() else {
+            return left.is_empty().then_some(text.len());
+        };
+        for literal in middle {
+            left = left.get(left.find(literal.as_str())? + literal.len()..)?;
+        }
+        match last.is_empty() {
+            true => Some(text.len() - left.len()),
+            false => left.ends_with(last.as_str()).then_some(text.len()),
+        }
+    }
+}
+
+fn push(texts: &mut [String], text: &str) {
+    if let Some(last) = texts.last_mut() {
+        last.push_str(text);
+    }
+}
+
+/// What becomes of a word after an option when options move.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum OptionValueHandling {
+    StayWithOptions,
+    AreOperands,
+}
+
+fn options_last(words: &[String], values: OptionValueHandling) -> Vec<String> {
+    let (mut operands, mut options) = (Vec::new(), Vec::new());
+    let mut after_option = false;
+    for word in words {
+        let option = word.starts_with('-') && word.len() > 1;
+        let value = after_option && values == OptionValueHandling::StayWithOptions;
+        if option || value { &mut options } else { &mut operands }.push(word.clone());
+        after_option = option && !word.contains('=');
+    }
+    operands.append(&mut options);
+    operands
+}
+
+fn joined(program: &str, rest: &[String]) -> String {
+    let mut text = program.to_owned();
+    for word in rest {
+        text.push(' ');
+        text.push_str(word);
+    }
+    text
+}
+
+/// An argument as globs see it.
+fn shown(word: &ShellArg, spaces: SpaceHandling) -> String {
+    let mut text = spaced(word.certain_start(), spaces);
+    if word.as_known().is_none() {
+        text.push(UNKNOWN);
+    }
+    text
+}
+
+fn spaced(text: &str, spaces: SpaceHandling) -> String {
+    match spaces {
+        SpaceHandling::OfWordsDiffer => text.replace(char::is_whitespace, &INNER_SPACE.to_string()),
+        SpaceHandling::AreAlike => text.replace(char::is_whitespace, " "),
+    }
+}

@@ -1,0 +1,58 @@
+//! Allow rules: the words as they stand, one by one.
+
+use std::collections::HashMap;
+
+use super::strict_names;
+use crate::rule_set::first;
+use crate::shell::ShellArg;
+
+/// Ends each word of a key. No argument of a program can contain it.
+const END: char = '\0';
+
+#[derive(Debug, Default)]
+pub(super) struct StrictIndex {
+    exact: HashMap<String, usize>,
+    prefixes: HashMap<String, usize>,
+    /// How many words the longest rule has.
+    longest: usize,
+}
+
+impl StrictIndex {
+    pub(super) fn add_exact(&mut self, words: &[String], place: usize) {
+        self.longest = self.longest.max(words.len());
+        self.exact.entry(key(words)).or_insert(place);
+    }
+
+    pub(super) fn add_prefix(&mut self, words: &[String], place: usize) {
+        self.longest = self.longest.max(words.len());
+        self.prefixes.entry(key(words)).or_insert(place);
+    }
+
+    pub(super) fn find(&self, program: Option<&str>, arguments: &[ShellArg]) -> Option<usize> {
+        strict_names(program?)
+            .filter(|program| !program.contains(END))
+            .filter_map(|program| self.find_named(program, arguments))
+            .min()
+    }
+
+    fn find_named(&self, program: &str, arguments: &[ShellArg]) -> Option<usize> {
+        let mut key = key(&[program.to_owned()]);
+        let mut found = self.prefixes.get(&key).copied();
+        for argument in arguments.iter().take(self.longest) {
+            // What is not known is beyond what a rule's words can cover.
+            let word = argument.as_known().filter(|word| !word.contains(END));
+            let Some(word) = word else { return found };
+            key.push_str(word);
+            key.push(END);
+            found = first(found, self.prefixes.get(&key).copied());
+        }
+        if arguments.len() < self.longest {
+            found = first(found, self.exact.get(&key).copied());
+        }
+        found
+    }
+}
+
+fn key(words: &[String]) -> String {
+    words.iter().flat_map(|word| [word.as_str(), "\0"]).collect()
+}

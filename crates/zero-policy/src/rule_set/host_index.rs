@@ -1,0 +1,53 @@
+//! Rules about hosts, found by name.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+
+use super::{first, keep_first};
+use crate::host::HostName;
+use crate::rule::{DomainPattern, labels_match};
+
+#[derive(Debug, Default)]
+pub(super) struct HostRuleIndex {
+    any: Option<usize>,
+    names: HashMap<String, usize>,
+    addresses: HashMap<IpAddr, usize>,
+    beneath: HashMap<String, usize>,
+    labels: Vec<(Vec<String>, usize)>,
+}
+
+impl HostRuleIndex {
+    pub(super) fn add(&mut self, domain: &DomainPattern, place: usize) {
+        match domain {
+            DomainPattern::Any => keep_first(&mut self.any, place),
+            DomainPattern::Name(name) => {
+                self.names.entry(name.clone()).or_insert(place);
+            }
+            DomainPattern::Address(address) => {
+                self.addresses.entry(*address).or_insert(place);
+            }
+            DomainPattern::Beneath(name) => {
+                self.beneath.entry(name.clone()).or_insert(place);
+            }
+            DomainPattern::Labels(labels) => self.labels.push((labels.clone(), place)),
+        }
+    }
+
+    pub(super) fn find(&self, host: &HostName) -> Option<usize> {
+        first(self.any, self.find_named(host))
+    }
+
+    /// The same, without what is said of every host.
+    pub(super) fn find_named(&self, host: &HostName) -> Option<usize> {
+        if let Some(address) = host.ip() {
+            return self.addresses.get(&address).copied();
+        }
+        let name = host.name()?;
+        let parents = name.match_indices('.').filter_map(|(dot, _)| name.get(dot + 1..));
+        let beneath = parents.filter_map(|parent| self.beneath.get(parent).copied()).min();
+        let by_name = self.names.get(name).copied();
+        let by_labels =
+            self.labels.iter().find(|(labels, _)| labels_match(labels, name)).map(|(_, at)| *at);
+        first(by_name, first(beneath, by_labels))
+    }
+}

@@ -1,0 +1,62 @@
+//! Which of many patterns can match a text at all: those whose longest literal is in it.
+
+use std::collections::HashMap;
+
+use aho_corasick::AhoCorasick;
+
+const FEW: usize = 8;
+
+/// Patterns by a text that each needs. They are numbered in the order they were given.
+#[derive(Debug, Default)]
+pub(super) struct LiteralIndex {
+    finder: Option<AhoCorasick>,
+    /// The patterns that need a text, in the order of the finder.
+    needing: Vec<Vec<usize>>,
+    /// Those that need none, or all when there is nothing to find them with.
+    always: Vec<usize>,
+}
+
+impl LiteralIndex {
+    /// Takes the text that each pattern needs; empty when it needs none.
+    pub(super) fn new(needed: impl Iterator<Item = String>) -> Self {
+        let mut literals = Self::default();
+        let mut numbers: HashMap<String, usize> = HashMap::new();
+        let mut texts: Vec<String> = Vec::new();
+        let mut count = 0;
+        for (at, text) in needed.enumerate() {
+            count += 1;
+            if text.is_empty() {
+                literals.always.push(at);
+                continue;
+            }
+            let number = *numbers.entry(text).or_insert_with_key(|text| {
+                texts.push(text.clone());
+                literals.needing.push(Vec::new());
+                texts.len() - 1
+            });
+            if let Some(patterns) = literals.needing.get_mut(number) {
+                patterns.push(at);
+            }
+        }
+        // A handful is tried faster than it is searched for.
+        literals.finder = (count > FEW).then(|| AhoCorasick::new(&texts).ok()).flatten();
+        if literals.finder.is_none() {
+            literals.always = (0..count).collect();
+        }
+        literals
+    }
+
+    /// The patterns that may match, each once.
+    pub(super) fn candidates(&self, text: &str) -> impl Iterator<Item = usize> + use<'_> {
+        let mut found: Vec<usize> = self
+            .finder
+            .iter()
+            .flat_map(|finder| finder.find_overlapping_iter(text))
+            .map(|found| found.pattern().as_usize())
+            .collect();
+        found.sort_unstable();
+        found.dedup();
+        let needing = found.into_iter().filter_map(|number| self.needing.get(number)).flatten();
+        needing.chain(&self.always).copied()
+    }
+}

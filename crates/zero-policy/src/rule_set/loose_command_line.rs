@@ -1,0 +1,240 @@
+//! A command line read generously: what may be an option, what may be its value, what is neither.
+//!
+//! No grammar of the program is needed. A word after an option may be its value or not; both
+//! readings are tried by whoever compares.
+
+use std::collections::BTreeSet;
+
+use crate::shell::ShellArg;
+
+/// Programs whose options have one dash and a whole word.
+const SINGLE_DASH_WORDS: &[&str] = &[
+    "cc",
+    "clang",
+    "clang++",
+    "convert",
+    "dotnet",
+    "ffmpeg",
+    "ffprobe",
+    "find",
+    "g++",
+    "gcc",
+    "go",
+    "java",
+    "javac",
+    "magick",
+    "openssl",
+    "terraform",
+    "tofu",
+];
+
+/// Programs for which `-r`, `-R` and `--recursive`, `-f` and `--force` are one each.
+const PAIRED: &[&str] = &["chgrp", "chmod", "chown", "cp", "rm"];
+
+/// The arguments of a command.
+#[derive(Debug, Default)]
+pub(super) struct LooseCommandLine {
+    pub(super) operands: Vec<LooseOperand>,
+    pub(super) given: LooseOptions,
+}
+
+/// A word that is no option.
+#[derive(Debug)]
+pub(super) struct LooseOperand {
+    /// `None` when it is not known.
+    pub(super) text: Option<String>,
+    pub(super) skip: OperandSkip,
+}
+
+/// Whether a word may be left out when operands are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum OperandSkip {
+    Never,
+    /// It follows an option and may be its value, or may turn out to be nothing.
+    IfValue,
+    /// It is part of a word that is an option, `x` of `--a=x`, or it may become no word at all:
+    /// `$x` that is empty, what `xargs` adds where it reads nothing.
+    NoWord,
+}
+
+/// The options of a command or of a rule.
+#[derive(Debug, Default)]
+pub(super) struct LooseOptions {
+    letters: BTreeSet<char>,
+    longs: Vec<LongOption>,
+    /// Whole words, dashes taken off, of programs that have those.
+    words: BTreeSet<String>,
+    /// Whether something is there that is not known.
+    unknown: bool,
+    pairs: bool,
+}
+
+#[derive(Debug)]
+struct LongOption {
+    name: String,
+    value: Option<String>,
+    /// The word after it.
+    next: Option<String>,
+}
+
+impl LooseCommandLine {
+    /// Reads the arguments of a program, given by its bare name.
+    pub(super) fn read(program: &str, arguments: &[ShellArg]) -> Self {
+        let mut line = Self::default();
+        let is = |name: &str| arguments.iter().any(|word| word.as_known() == Some(name));
+        let pushes = program == "git" && is("push");
+        line.given.pairs = PAIRED.contains(&program) || pushes || (program == "git" && is("clean"));
+        let single_dash_words = SINGLE_DASH_WORDS.contains(&program);
+        let mut after_option = false;
+        let mut words = arguments.iter().peekable();
+        while let Some(word) = words.next() {
+            let start = word.certain_start();
+            let text = word.as_known();
+            line.given.unknown |= text.is_none() && !may_vanish(word);
+            if text == Some("--") {
+                line.operands.extend(words.map(LooseOperand::plain));
+                break;
+            }
+            if !start.starts_with('-') || start == "-" {
+                if pushes && start.starts_with('+') {
+                    line.given.letters.insert('f');
+                }
+                let mut operand = LooseOperand::plain(word);
+                if after_option && !may_vanish(word) {
+                    operand.skip = OperandSkip::IfValue;
+                }
+                line.operands.push(operand);
+                after_option = false;
+                continue;
+            }
+            let attached = if single_dash_words {
+                line.given.add_word(start)
+            } else if let Some(long) = start.strip_prefix("--") {
+                let next = words.peek().and_then(|next| next.as_known()).map(str::to_owned);
+                line.given.add_long(long, next)
+            } else {
+                line.given.add_letters(start)
+            };
+            // `--name=value` has its value already.
+            after_option = !(start.contains('=') && attached.is_some());
+            if let Some(text) = attached {
+                line.operands.push(LooseOperand { text: Some(text), skip: OperandSkip::NoWord });
+            }
+        }
+        line
+    }
+}
+
+/// Whether a word of a command may turn out to be none.
+fn may_vanish(word: &ShellArg) -> bool {
+    matches!(word, ShellArg::Unknown { starts_with, .. } if starts_with.is_empty())
+}
+
+impl LooseOperand {
+    fn plain(word: &ShellArg) -> Self {
+        let text = word.as_known().map(str::to_owned);
+        let skip = match word {
+            ShellArg::Known(_) => OperandSkip::Never,
+            word if may_vanish(word) => OperandSkip::NoWord,
+            _ => OperandSkip::IfValue,
+        };
+        Self { text, skip }
+    }
+}
+
+impl LooseOptions {
+    /// As the options of a rule: a long name that is paired with a letter is that letter.
+    pub(super) fn into_rule(mut self) -> Self {
+        if self.pairs {
+            self.longs.retain(|long| paired_letter(&long.name).is_none());
+        }
+        self
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.letters.is_empty() && self.longs.is_empty() && self.words.is_empty()
+    }
+
+    /// The names of its long options.
+    pub(super) fn long_names(&self) -> impl Iterator<Item = &str> {
+        self.longs.iter().map(|long| long.name.as_str())
+    }
+
+    /// Whether each option of the rule is here.
+    pub(super) fn includes(&self, rule: &Self) -> bool {
+        rule.words.is_subset(&self.words)
+            && rule.letters.is_subset(&self.letters)
+            && rule.longs.iter().all(|wanted| self.longs.iter().any(|own| own.fits(wanted)))
+    }
+
+    /// Whether the options of the rule are here and no others.
+    pub(super) fn is_just(&self, rule: &Self) -> bool {
+        let expected = |own: &LongOption| {
+            let paired = self.pairs && paired_letter(&own.name).is_some();
+            paired || rule.longs.iter().any(|wanted| own.fits(wanted))
+        };
+        !self.unknown
+            && self.includes(rule)
+            && self.words.is_subset(&rule.words)
+            && self.letters.is_subset(&rule.letters)
+            && self.longs.iter().all(expected)
+    }
+
+    fn add_long(&mut self, long: &str, next: Option<String>) -> Option<String> {
+        let (name, value) = match long.split_once('=') {
+            Some((name, value)) => (name, Some(value.to_owned())),
+            None => (long, None),
+        };
+        if self.pairs {
+            self.letters.extend(paired_letter(name));
+        }
+        self.longs.push(LongOption { name: name.to_owned(), value: value.clone(), next });
+        value
+    }
+
+    /// Programs that read one dash as two read two as one.
+    fn add_word(&mut self, word: &str) -> Option<String> {
+        let word = word.trim_start_matches('-');
+        let (name, value) = match word.split_once('=') {
+            Some((name, value)) => (name, Some(value.to_owned())),
+            None => (word, None),
+        };
+        self.words.insert(name.to_owned());
+        value
+    }
+
+    fn add_letters(&mut self, word: &str) -> Option<String> {
+        let cluster = word.trim_start_matches('-');
+        for letter in cluster.chars().take_while(|letter| letter.is_alphanumeric()) {
+            self.letters.insert(if self.pairs && letter == 'R' { 'r' } else { letter });
+        }
+        let attached = cluster.get(cluster.chars().next()?.len_utf8()..)?;
+        (!attached.is_empty()).then(|| attached.to_owned())
+    }
+}
+
+impl LongOption {
+    /// Whether this option of a command is what a rule wants: the same name, or one of them
+    /// abbreviated.
+    fn fits(&self, wanted: &Self) -> bool {
+        let abbreviates = self.name == wanted.name
+            || (!self.name.is_empty() && wanted.name.starts_with(&self.name))
+            // `--force-with-lease` is another option than `--force`, not the long form of it.
+            || self.name.strip_prefix(&wanted.name).is_some_and(|rest| !rest.starts_with('-'));
+        let same_value = match (&wanted.value, &self.value) {
+            (None, _) => true,
+            (Some(wanted), Some(own)) => wanted == own,
+            (Some(wanted), None) => self.next.as_ref() == Some(wanted),
+        };
+        abbreviates && same_value
+    }
+}
+
+fn paired_letter(name: &str) -> Option<char> {
+    let stands_for = |full: &str| !name.is_empty() && full.starts_with(name);
+    match () {
+        () if stands_for("recursive") => Some('r'),
+        () if stands_for("force") => Some('f'),
+        () => None,
+    }
+}

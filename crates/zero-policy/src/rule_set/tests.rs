@@ -1,0 +1,240 @@
+//! What rules match; the rows stand by kind: commands, paths, hosts.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::cpu_time;
+use crate::rule::{RuleOwner, RuleSource};
+
+mod command_rules;
+mod host_rules;
+mod path_rules;
+
+fn rule(text: &str, verdict: Verdict) -> PolicyRule {
+    let source = RuleSource { name: "test".into(), line: None, owner: RuleOwner::Person };
+    PolicyRule::parse(text, verdict, source).unwrap_or_else(|error| panic!("{text}: {error}"))
+}
+
+fn rules(verdict: Verdict, texts: &[&str]) -> RuleSet {
+    let places =
+        PatternRoots { roots: vec!["/w".into(), "/v".into()], home: Some("/home/me".into()) };
+    RuleSet::new(texts.iter().map(|text| rule(text, verdict)).collect(), places)
+}
+
+/// Words of a command; `$x` is not known, `*` and `?` make a pattern, `_` in a word is a space.
+fn words(line: &str) -> Vec<ShellArg> {
+    let word = |word: &str| match word.split_once('$') {
+        Some((start, _)) => {
+            ShellArg::Unknown { starts_with: start.to_owned(), written: word.to_owned() }
+        }
+        None if word.contains(['*', '?']) => ShellArg::Pattern(word.to_owned()),
+        None => ShellArg::known(word.replace('_', " ")),
+    };
+    line.split_whitespace().map(word).collect()
+}
+
+fn find_command<'a>(rules: &'a RuleSet, verdict: Verdict, line: &str) -> Option<&'a PolicyRule> {
+    rules.command(verdict, &CommandWords { program_path: None, words: &words(line) })
+}
+
+fn views(path: &str) -> PathViews {
+    PathViews { written: path.into(), canonical: path.into() }
+}
+
+#[track_caller]
+fn check_tool(text: &str, tool: &str, expected: bool) {
+    for verdict in Verdict::ALL {
+        let rules = rules(verdict, &[text]);
+        assert_eq!(rules.tool(verdict, tool).is_some(), expected, "{verdict} {text} on {tool}");
+    }
+}
+
+#[test]
+fn a_bare_name_is_for_calls_of_that_tool() {
+    check_tool("Read", "Read", true);
+    check_tool("read_file", "Read", true);
+    check_tool("Read", "Grep", false);
+    check_tool("*", "Grep", true);
+    check_tool("*", "github__issue", true);
+    check_tool("Read(x)", "Read", false);
+    check_tool("TodoWrite", "TodoWrite", true);
+}
+
+#[test]
+fn mcp_names_match_with_and_without_their_prefix() {
+    for name in ["github__issue", "mcp__github__issue"] {
+        check_tool("github__issue", name, true);
+        check_tool("mcp__github__issue", name, true);
+        check_tool("github__*", name, true);
+        check_tool("mcp__github", name, true);
+        check_tool("mcp__github__*", name, true);
+        check_tool("mcp__*", name, true);
+        check_tool("github__other", name, false);
+        check_tool("git__*", name, false);
+        check_tool("githu__b__issue", name, false);
+    }
+    check_tool("mcp__*", "Read", false);
+    let rules = rules(Verdict::Deny, &["a__b__c", "x__*"]);
+    assert!(rules.mcp(Verdict::Deny, "a", "b__c").is_some());
+    assert!(rules.mcp(Verdict::Deny, "x", "anything").is_some());
+    assert!(rules.mcp(Verdict::Deny, "x__y", "anything").is_none());
+    assert!(rules.mcp(Verdict::Allow, "a", "b__c").is_none());
+}
+
+#[test]
+fn the_first_rule_in_order_is_found() {
+    let texts = ["Bash(ls)", "Bash(git *x*)", "Bash(git push:*)", "Bash(git:*)", "Bash", "*"];
+    for verdict in Verdict::ALL {
+        let forward = rules(verdict, &texts);
+        let found = |line| find_command(&forward, verdict, line).map(|rule| rule.text.as_str());
+        assert_eq!(found("git push"), Some("Bash(git push:*)"));
+        assert_eq!(found("git push x"), Some("Bash(git *x*)"));
+        assert_eq!(found("git pull"), Some("Bash(git:*)"));
+        assert_eq!(found("ls"), Some("Bash(ls)"));
+        assert_eq!(found("ls -l"), Some("Bash"));
+        let backward: Vec<&str> = texts.into_iter().rev().collect();
+        let backward = rules(verdict, &backward);
+        assert_eq!(find_command(&backward, verdict, "git push").unwrap().text, "*");
+    }
+}
+
+#[test]
+fn rules_can_be_listed_and_dangerous_ones_are_told() {
+    let rules = rules(Verdict::Allow, &["Bash(ls:*)", "Bash(sh:*)", "*"]);
+    assert_eq!(rules.iter().count(), 3);
+    let told: Vec<&str> = rules.warnings().iter().map(|(rule, _)| rule.text.as_str()).collect();
+    assert_eq!(told, ["Bash(sh:*)", "*"]);
+}
+
+#[test]
+fn ten_thousand_rules_are_looked_up_as_fast_as_ten() {
+    const MANY: usize = 10_000;
+    const KINDS: usize = 9;
+    let start = cpu_time::used();
+    for verdict in [Verdict::Allow, Verdict::Deny] {
+        let text = |n: usize| match n % KINDS {
+            0 => format!("Bash(git sub{n}:*)"),
+            1 => format!("Bash(git push --option{n}x:*)"),
+            2 => format!("Bash(* needle{n} *)"),
+            3 => format!("Bash(git push origin branch{n})"),
+            4 => format!("Read(dir{n}/*.rs)"),
+            5 => format!("Read(*.ext{n})"),
+            6 => format!("Read(a*b{n}c?)"),
+            7 => format!("Edit(/a/b{n}/**)"),
+            _ => format!("WebFetch(domain:*.host{n}.com)"),
+        };
+        let texts: Vec<String> = (0..MANY).map(text).collect();
+        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        let rules = rules(verdict, &texts);
+        for n in 0..MANY {
+            let line = format!("git sub{n} --verbose origin needle{} x", n + 1);
+            let expected = n % KINDS == 0 || ((n + 1) % KINDS == 2 && n + 1 < MANY);
+            assert_eq!(find_command(&rules, verdict, &line).is_some(), expected, "{line}");
+            let line = format!("git push --option{n}x --other x{n}");
+            let found = find_command(&rules, verdict, &line);
+            assert_eq!(found.is_some_and(|rule| rule.text == text(n)), n % KINDS == 1, "{line}");
+            let path = views(&format!("/w/a/b{n}/x.ext{n}"));
+            let found = rules.path(verdict, "Read", FileAccess::Read, &path);
+            assert_eq!(found.is_some(), n % KINDS == 5, "{path:?}");
+        }
+    }
+    // Tried one by one, it would be some hundred million comparisons.
+    let took = cpu_time::used() - start;
+    assert!(took < Duration::from_secs(15), "{took:?}");
+}
+
+const SOME_RULES: &[&str] = &[
+    "Bash(git push:*)",
+    "Bash(git push --force)",
+    "Bash(rm -rf:*)",
+    "Bash(* secret*)",
+    "Bash(git *)",
+    "Read(.env)",
+    "Edit(src/**)",
+    "Read(//etc/**)",
+    "WebFetch(domain:*.x.com)",
+    "WebFetch(domain:x.com)",
+    "Delete(*.log)",
+    "Bash",
+];
+
+proptest! {
+    #[test]
+    fn another_deny_rule_never_takes_one_away(
+        chosen in proptest::collection::vec(0..SOME_RULES.len(), 0..6),
+        added in 0..SOME_RULES.len(),
+        line in "(git|rm|/tmp/rm|cat)( (push|-f|--force|-C|-r|\\$x|secret|origin)){0,5}",
+        path in "(/w|/v|/etc|/x)(/(src|.env|a.log|b)){0,4}",
+        host in "((a|b)\\.){0,2}(x|y)\\.com",
+    ) {
+        let few: Vec<&str> = chosen.iter().map(|n| SOME_RULES[*n]).collect();
+        let more: Vec<&str> = few.iter().copied().chain([SOME_RULES[added]]).collect();
+        let (few, more) = (rules(Verdict::Deny, &few), rules(Verdict::Deny, &more));
+        let deny = Verdict::Deny;
+        let weaker = |few: Option<&PolicyRule>, more: Option<&PolicyRule>| few.is_some() && few != more;
+        prop_assert!(!weaker(find_command(&few, deny, &line), find_command(&more, deny, &line)));
+        for access in [FileAccess::Read, FileAccess::Write, FileAccess::Delete] {
+            let path = views(&path);
+            let (few, more) =
+                (few.path(deny, "Bash", access, &path), more.path(deny, "Bash", access, &path));
+            prop_assert!(!weaker(few, more));
+        }
+        let host = HostName::parse(&host).unwrap();
+        prop_assert!(!weaker(few.host(deny, "Bash", &host), more.host(deny, "Bash", &host)));
+    }
+
+    #[test]
+    fn what_a_path_rule_allows_it_would_deny_elsewhere(
+        text in "(Read|Edit|Delete|Grep)\\((|~/|/|//|\\./|\\*\\*/)(a|w|\\*|\\?|b\\*)(/(a|b|\\*\\*|\\*)){0,3}/?\\)",
+        path in "(/w|/v|/home/me|)(/(a|b|w|bc)){0,4}",
+        tool in "(Read|Edit|Grep|Bash)",
+    ) {
+        for access in [FileAccess::Read, FileAccess::Write, FileAccess::Delete] {
+            let find = |verdict| {
+                rules(verdict, &[&text]).path(verdict, &tool, access, &views(&path)).is_some()
+            };
+            prop_assert!(find(Verdict::Deny) || !find(Verdict::Allow), "{} on {}", text, path);
+        }
+    }
+
+    #[test]
+    fn what_a_rule_allows_the_same_rule_would_deny(
+        text in "Bash\\((git|rm|a\\*)( (push|-f|--force|\\*x|b)){0,3}(:\\*)?\\)",
+        line in "(git|/usr/bin/git|rm|ab)( (push|-f|--force|-C|xx|\\$x|b)){0,5}",
+    ) {
+        let allowed = find_command(&rules(Verdict::Allow, &[&text]), Verdict::Allow, &line).is_some();
+        let denied = find_command(&rules(Verdict::Deny, &[&text]), Verdict::Deny, &line).is_some();
+        prop_assert!(denied || !allowed, "{} on {}", text, line);
+    }
+}
+
+#[test]
+fn every_rule_of_a_verdict_that_matches_raises_limits() {
+    let raising = |text: &str, verdict, memory: &str| {
+        let mut limits = CommandLimitChange::default();
+        limits.set(zero_core::CommandLimit::Memory, memory).unwrap();
+        rule(text, verdict).with_limits(limits)
+    };
+    let rules = RuleSet::new(
+        vec![
+            rule("Bash(make:*)", Verdict::Allow),
+            raising("Bash(make all)", Verdict::Allow, "2GB"),
+            raising("Bash(make a*)", Verdict::Allow, "1GB"),
+            raising("Bash(make deploy:*)", Verdict::Ask, "3GB"),
+            raising("Bash", Verdict::Ask, "600MB"),
+        ],
+        PatternRoots::default(),
+    );
+    let check = |verdict, line: &str, expected: &str| {
+        let limits = rules.raised_limits(verdict, &CommandWords::new(&words(line)));
+        let shown: Vec<String> = limits.shown().map(|(_, value)| value).collect();
+        assert_eq!(shown.join(" "), expected, "{verdict} {line}");
+    };
+    check(Verdict::Allow, "make all", "2 GB");
+    check(Verdict::Allow, "make any", "1 GB");
+    check(Verdict::Allow, "make deploy", "");
+    check(Verdict::Ask, "make deploy now", "3 GB");
+    check(Verdict::Ask, "make all", "600 MB");
+}

@@ -1,0 +1,227 @@
+//! Simple commands: assignments, a program, arguments, redirections in between.
+
+use super::reader::ScriptReader;
+use super::word::{WordStyle, push_text};
+use crate::shell::ast::{
+    AssignmentValue, Redirection, ShellCommand, ShellCommandKind, ShellWord, SimpleCommand,
+    VariableAssignment, WordPart,
+};
+
+/// Builtins whose arguments may be `NAME=( … )`.
+const DECLARING: [&str; 5] = ["declare", "export", "local", "readonly", "typeset"];
+
+/// How an assignment starts: `NAME=`, `NAME+=`, `NAME[i]=`.
+struct AssignmentHead {
+    name: String,
+    subscript: Option<ShellWord>,
+    append: bool,
+}
+
+impl ScriptReader<'_> {
+    /// A simple command, or the definition of a function; `None` after an error.
+    pub(super) fn simple_command(&mut self, start: usize) -> Option<ShellCommand> {
+        let mut simple = SimpleCommand::default();
+        let mut redirects = Vec::new();
+        // A redirection or an operator after `declare` ends its say over `NAME=( … )`.
+        let mut declaring = false;
+        loop {
+            self.skip_blanks();
+            if let Some(redirect) = self.redirect() {
+                redirects.push(redirect);
+                declaring = false;
+                continue;
+            }
+            if self.peek() == Some(b'(') {
+                let alone = simple.assignments.is_empty() && redirects.is_empty();
+                return match &simple.words[..] {
+                    [word] if alone => self.function_after_name(start, word.function_name()),
+                    _ => {
+                        self.fail_unexpected();
+                        finished(self, simple, redirects, start)
+                    }
+                };
+            }
+            let here = self.pos;
+            let word = if simple.words.is_empty() {
+                match self.assignment() {
+                    Ok(assignment) => {
+                        simple.assignments.push(assignment);
+                        continue;
+                    }
+                    Err(word) => word,
+                }
+            } else if declaring {
+                self.declared_word()
+            } else {
+                self.argument_word()
+            };
+            let Some(word) = word else { break };
+            self.reject_element_descriptor(here);
+            let first = simple.words.is_empty();
+            declaring |= first && word.plain_text().is_some_and(|t| DECLARING.contains(&&t[..]));
+            simple.words.push(word);
+        }
+        finished(self, simple, redirects, start)
+    }
+
+    /// `{name[i]}> file` sets an element to a descriptor. Nobody writes that, and reading it as a
+    /// word would be wrong.
+    fn reject_element_descriptor(&mut self, start: usize) {
+        let word = self.text.get(start..self.pos).unwrap_or_default();
+        if matches!(self.raw(), Some(b'<' | b'>'))
+            && word.starts_with('{')
+            && word.ends_with('}')
+            && word.contains('[')
+        {
+            self.fail("a descriptor in an array");
+        }
+    }
+
+    /// `() body` after the name of a function.
+    fn function_after_name(&mut self, start: usize, name: Option<String>) -> Option<ShellCommand> {
+        let Some(name) = name else {
+            self.fail("expected a plain name before `()`");
+            return None;
+        };
+        self.eat("(");
+        self.skip_blanks();
+        self.expect(")", "after the name of a function");
+        self.function_body(start, name)
+    }
+
+    /// An assignment, or else the word that stands here, if one does.
+    fn assignment(&mut self) -> Result<VariableAssignment, Option<ShellWord>> {
+        let start = self.pos;
+        let head = match self.assignment_head() {
+            Ok(head) => head,
+            Err(parts) => return Err(self.word_from(start, parts, WordStyle::Argument)),
+        };
+        let value = if self.peek() == Some(b'(') {
+            if head.subscript.is_some() {
+                self.fail("a list cannot be assigned to an element");
+            }
+            AssignmentValue::Array(self.array_elements())
+        } else {
+            let here = self.pos;
+            let word = self.word_from(here, Vec::new(), WordStyle::Argument);
+            AssignmentValue::Scalar(
+                word.unwrap_or_else(|| ShellWord { parts: Vec::new(), span: self.span(here) }),
+            )
+        };
+        let AssignmentHead { name, subscript, append } = head;
+        Ok(VariableAssignment { name, subscript, append, value, span: self.span(start) })
+    }
+
+    /// The start of an assignment, or else what was read of a word.
+    fn assignment_head(&mut self) -> Result<AssignmentHead, Vec<WordPart>> {
+        let mut parts = Vec::new();
+        let name = self.identifier();
+        if name.is_empty() {
+            return Err(parts);
+        }
+        push_text(&mut parts, &name, false);
+        let mut subscript = None;
+        if self.peek() == Some(b'[') {
+            let word = self.subscript();
+            push_text(&mut parts, "[", false);
+            word.parts.iter().for_each(|part| push_part(&mut parts, part));
+            push_text(&mut parts, "]", false);
+            subscript = Some(word);
+        }
+        let append = self.looking_at("+=");
+        if append || self.peek() == Some(b'=') {
+            self.eat(if append { "+=" } else { "=" });
+            return Ok(AssignmentHead { name, subscript, append });
+        }
+        Err(parts)
+    }
+
+    /// An argument of `declare` and its kin: `NAME=( … )` is one word.
+    fn declared_word(&mut self) -> Option<ShellWord> {
+        let start = self.pos;
+        let mut parts = Vec::new();
+        let name = self.identifier();
+        push_text(&mut parts, &name, false);
+        let sign = ["+=(", "=("].into_iter().find(|sign| self.looking_at(sign));
+        let Some(sign) = sign.filter(|_| !name.is_empty()) else {
+            return self.word_from(start, parts, WordStyle::Argument);
+        };
+        self.eat(sign.trim_end_matches('('));
+        push_text(&mut parts, sign, false);
+        for (index, element) in self.array_elements().iter().enumerate() {
+            if index > 0 {
+                push_text(&mut parts, " ", false);
+            }
+            element.parts.iter().for_each(|part| push_part(&mut parts, part));
+        }
+        push_text(&mut parts, ")", false);
+        Some(ShellWord { parts, span: self.span(start) })
+    }
+
+    /// `( … )` after the `=`.
+    fn array_elements(&mut self) -> Vec<ShellWord> {
+        self.nested(|reader| {
+            let mut elements = Vec::new();
+            reader.eat("(");
+            loop {
+                reader.skip_newlines();
+                let start = reader.pos;
+                let mut parts = Vec::new();
+                if reader.peek() == Some(b'[') {
+                    let word = reader.subscript();
+                    push_text(&mut parts, "[", false);
+                    word.parts.iter().for_each(|part| push_part(&mut parts, part));
+                    push_text(&mut parts, "]", false);
+                }
+                match reader.word_from(start, parts, WordStyle::Argument) {
+                    Some(element) => elements.push(element),
+                    None => break,
+                }
+            }
+            reader.expect(")", "at the end of an array");
+            if !reader.at_word_end() {
+                reader.fail("unexpected text after an array");
+            }
+            elements
+        })
+    }
+
+    /// The identifier that stands here; empty when none does.
+    pub(super) fn identifier(&mut self) -> String {
+        let mut name = String::new();
+        while let Some(byte) = self.peek() {
+            let fits = byte == b'_' || byte.is_ascii_alphabetic();
+            if !(fits || (byte.is_ascii_digit() && !name.is_empty())) {
+                break;
+            }
+            name.push(char::from(byte));
+            self.pos += 1;
+        }
+        name
+    }
+}
+
+fn finished(
+    reader: &mut ScriptReader<'_>,
+    simple: SimpleCommand,
+    redirects: Vec<Redirection>,
+    start: usize,
+) -> Option<ShellCommand> {
+    if simple == SimpleCommand::default() && redirects.is_empty() {
+        reader.fail_unexpected();
+        return None;
+    }
+    Some(ShellCommand {
+        kind: ShellCommandKind::Simple(simple),
+        redirects,
+        span: reader.span(start),
+    })
+}
+
+/// Adds a part, text merged with text of the same quoting.
+fn push_part(parts: &mut Vec<WordPart>, part: &WordPart) {
+    match part {
+        WordPart::Text { text, quoted } => push_text(parts, text, *quoted),
+        other => parts.push(other.clone()),
+    }
+}

@@ -1,0 +1,347 @@
+//! What a shell would know at a point of a script: where it is and what its variables hold.
+
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use super::analysis::WorkingFolders;
+
+/// Variables that are followed; with more, none is known.
+const VARIABLES_MAX: usize = 256;
+/// Folders a command may run in; with more, none is known.
+const FOLDERS_MAX: usize = 8;
+/// Variables that are copied where ways part and meet, all together; after that none is followed.
+const COPIES_MAX: usize = 500_000;
+/// Bytes of a value that is followed. `x=$x$x` doubles each time.
+const VALUE_BYTES_MAX: usize = 1024;
+
+/// What is known of a variable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum VariableValue {
+    /// Exactly this text.
+    Known(String),
+    /// A file name pattern, still to be expanded.
+    Pattern(String),
+    /// Some whole number.
+    Number,
+    /// Anything, but these texts were seen to be put there, one for each element of a list. What
+    /// is denied with them is denied; nothing is allowed because of them.
+    Guess(Vec<String>),
+    /// Set, but nobody knows to what.
+    Unknown,
+}
+
+impl VariableValue {
+    /// The same, when it may have become something else.
+    fn doubted(&self) -> Self {
+        match self {
+            Self::Known(text) => Self::Guess(vec![text.clone()]),
+            Self::Guess(texts) => Self::Guess(texts.clone()),
+            Self::Pattern(_) | Self::Number | Self::Unknown => Self::Unknown,
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Known(text) | Self::Pattern(text) => text.len(),
+            Self::Guess(texts) => texts.iter().map(|text| text.len() + 1).sum(),
+            Self::Number | Self::Unknown => 0,
+        }
+    }
+}
+
+/// What is known of a function.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ShellFunction {
+    /// Where the shell was when the body was looked at.
+    pub(crate) folders: WorkingFolders,
+    /// Whether calling it may leave the shell somewhere else.
+    pub(crate) moves: bool,
+    /// Whether it is one on every way here; otherwise a program may run in its place.
+    pub(crate) certain: bool,
+}
+
+/// What a shell knows. Cheap to copy, as a subshell does.
+#[derive(Clone, Debug)]
+pub(crate) struct ShellState {
+    pub(crate) folders: WorkingFolders,
+    variables: Rc<HashMap<String, VariableValue>>,
+    /// Whether variables that are not followed may have been set by the script.
+    forgotten: bool,
+    /// Functions, and where the shell was when their bodies were looked at.
+    functions: Rc<HashMap<String, ShellFunction>>,
+    /// Whether variables may keep what they hold, or make something else of it, whatever is
+    /// assigned to them. All states of a script share it: a function may do it when it is called.
+    distrusted: Rc<Cell<bool>>,
+    /// Variables that were copied, in all states of a script together.
+    copied: Rc<Cell<usize>>,
+    /// Whether guesses are taken for what variables hold.
+    guessing: bool,
+}
+
+impl ShellState {
+    pub(crate) fn new(folder: &Path) -> Self {
+        Self {
+            folders: WorkingFolders::OneOf(vec![folder.to_owned()]),
+            variables: Rc::default(),
+            forgotten: false,
+            functions: Rc::default(),
+            distrusted: Rc::default(),
+            copied: Rc::default(),
+            guessing: false,
+        }
+    }
+
+    /// What a variable holds; `None` when the script has not set it.
+    pub(crate) fn variable(&self, name: &str) -> Option<&VariableValue> {
+        self.variables.get(name)
+    }
+
+    pub(crate) fn set(&mut self, name: &str, value: VariableValue) {
+        let full = self.variables.len() >= VARIABLES_MAX && !self.variables.contains_key(name);
+        if Rc::strong_count(&self.variables) > 1 {
+            self.copies(self.variables.len());
+        }
+        if full || self.is_exhausted() {
+            // What is not followed is unknown, and so is everything that was: a name that is not
+            // in the map counts as unknown too.
+            self.variables = Rc::default();
+            self.forgotten = true;
+            return;
+        }
+        let variables = Rc::make_mut(&mut self.variables);
+        let value = match value {
+            value if value.bytes() > VALUE_BYTES_MAX => VariableValue::Unknown,
+            value if set_by_the_shell(name) || self.distrusted.get() => value.doubted(),
+            value => value,
+        };
+        variables.insert(name.to_owned(), value);
+    }
+
+    fn copies(&self, variables: usize) {
+        self.copied.set(self.copied.get().saturating_add(variables));
+    }
+
+    /// Whether there was so much to follow that variables no longer are.
+    pub(crate) fn is_exhausted(&self) -> bool {
+        self.copied.get() > COPIES_MAX
+    }
+
+    /// Notes that from now on a variable may not hold what is assigned to it: one that can no
+    /// longer be changed, or that changes what it is given. Whether that is news.
+    pub(crate) fn distrust(&self) -> bool {
+        !self.distrusted.replace(true)
+    }
+
+    /// The same state, for seeing what would happen if the guesses were right.
+    pub(crate) fn guessing(&self) -> Self {
+        Self { guessing: true, ..self.clone() }
+    }
+
+    /// What a variable holds if the guesses are right: the elements of a list.
+    pub(crate) fn guess(&self, name: &str) -> Option<&[String]> {
+        match self.variables.get(name) {
+            Some(VariableValue::Guess(texts)) if self.guessing => Some(texts),
+            Some(VariableValue::Known(text)) if self.guessing => Some(std::slice::from_ref(text)),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn is_guessing(&self) -> bool {
+        self.guessing
+    }
+
+    /// Forgets a function.
+    pub(crate) fn undefine(&mut self, name: &str) {
+        if self.functions.contains_key(name) {
+            Rc::make_mut(&mut self.functions).remove(name);
+        }
+    }
+
+    /// Notes a function; `false` when there are too many to follow.
+    #[must_use]
+    pub(crate) fn define(&mut self, name: &str, function: ShellFunction) -> bool {
+        let room = self.functions.len() < VARIABLES_MAX || self.functions.contains_key(name);
+        if room {
+            Rc::make_mut(&mut self.functions).insert(name.to_owned(), function);
+        }
+        room
+    }
+
+    /// Whether a variable holds what is harmless in a calculation. A text in it would be
+    /// calculated in turn, and a subscript in that text may run a command.
+    pub(crate) fn is_number(&self, name: &str) -> bool {
+        match self.variables.get(name) {
+            Some(VariableValue::Number) => true,
+            Some(VariableValue::Known(text)) => is_number(text),
+            Some(VariableValue::Pattern(_) | VariableValue::Guess(_) | VariableValue::Unknown) => {
+                false
+            }
+            // Nobody but whoever started the shell has set it.
+            None => !self.forgotten && (NUMBERS.contains(&name) || !set_by_the_shell(name)),
+        }
+    }
+
+    pub(crate) fn function(&self, name: &str) -> Option<&ShellFunction> {
+        self.functions.get(name)
+    }
+
+    /// The same place, with variables that may hold anything.
+    pub(crate) fn without_variables(&self) -> Self {
+        self.copies(self.variables.len());
+        if self.is_exhausted() {
+            return Self { variables: Rc::default(), forgotten: true, ..self.clone() };
+        }
+        let guesses = self.variables.iter().filter_map(|(name, value)| match value.doubted() {
+            VariableValue::Unknown => None,
+            guess => Some((name.clone(), guess)),
+        });
+        Self { variables: Rc::new(guesses.collect()), forgotten: true, ..self.clone() }
+    }
+
+    /// What a program knows that is started here: the place.
+    pub(crate) fn outside(&self) -> Self {
+        Self { functions: Rc::default(), ..self.without_variables() }
+    }
+
+    /// Whether this is certainly the other one; a quick look that may miss it.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        Rc::ptr_eq(&self.variables, &other.variables)
+            && Rc::ptr_eq(&self.functions, &other.functions)
+            && self.folders == other.folders
+            && self.forgotten == other.forgotten
+    }
+
+    /// The state when either this one or `other` holds.
+    pub(crate) fn or(&self, other: &Self) -> Self {
+        let folders = self.folders.or(&other.folders);
+        let variables = if Rc::ptr_eq(&self.variables, &other.variables) {
+            Rc::clone(&self.variables)
+        } else if self.is_exhausted() {
+            Rc::default()
+        } else {
+            self.copies(self.variables.len() + other.variables.len());
+            let mut both: HashMap<String, VariableValue> = HashMap::new();
+            for (name, value) in self.variables.iter().chain(other.variables.iter()) {
+                let (ours, theirs) = (self.variables.get(name), other.variables.get(name));
+                let value = if ours == theirs {
+                    value.clone()
+                } else {
+                    let guesses = ours.into_iter().chain(theirs).map(VariableValue::doubted);
+                    guesses.max_by_key(VariableValue::bytes).unwrap_or(VariableValue::Unknown)
+                };
+                both.insert(name.clone(), value);
+            }
+            Rc::new(both)
+        };
+        // A name is certainly a function only where it is one on every way here.
+        let functions = if Rc::ptr_eq(&self.functions, &other.functions) {
+            Rc::clone(&self.functions)
+        } else {
+            let mut both: HashMap<String, ShellFunction> = HashMap::new();
+            for (name, function) in self.functions.iter().chain(other.functions.iter()) {
+                let (ours, theirs) = (self.functions.get(name), other.functions.get(name));
+                let moves = ours.is_some_and(|f| f.moves) || theirs.is_some_and(|f| f.moves);
+                let certain = ours.is_some_and(|f| f.certain) && theirs.is_some_and(|f| f.certain);
+                let folders = match (ours, theirs) {
+                    (Some(ours), Some(theirs)) if ours.folders != theirs.folders => {
+                        WorkingFolders::Unknown
+                    }
+                    _ => function.folders.clone(),
+                };
+                both.insert(name.clone(), ShellFunction { folders, moves, certain });
+            }
+            Rc::new(both)
+        };
+        let forgotten = self.forgotten || other.forgotten || self.is_exhausted();
+        let copied = Rc::clone(&self.copied);
+        let distrusted = Rc::clone(&self.distrusted);
+        let guessing = self.guessing;
+        Self { folders, variables, forgotten, functions, distrusted, copied, guessing }
+    }
+}
+
+/// Whether a text is a number and nothing else, so that nothing is left to calculate.
+pub(crate) fn is_number(text: &str) -> bool {
+    text.strip_prefix(['-', '+']).unwrap_or(text).chars().all(|char| char.is_ascii_digit())
+}
+
+/// Variables that the shell sets to numbers.
+const NUMBERS: &[&str] = &[
+    "RANDOM",
+    "SRANDOM",
+    "SECONDS",
+    "LINENO",
+    "EPOCHSECONDS",
+    "UID",
+    "EUID",
+    "PPID",
+    "BASHPID",
+    "COLUMNS",
+    "LINES",
+];
+
+/// Variables that the shell sets on its own, whatever a script assigns to them.
+fn set_by_the_shell(name: &str) -> bool {
+    const NAMES: &[&str] = &[
+        "_",
+        "REPLY",
+        "OPTARG",
+        "OPTIND",
+        "OPTERR",
+        "EPOCHREALTIME",
+        "COMPREPLY",
+        "HISTFILE",
+        "MAPFILE",
+        "DIRSTACK",
+        "FUNCNAME",
+        "GROUPS",
+        "COPROC",
+        "COPROC_PID",
+        "PIPESTATUS",
+        "SHELLOPTS",
+        "SHLVL",
+        "BASHOPTS",
+        "HISTCMD",
+        "OLDPWD",
+        "PWD",
+        "HOSTNAME",
+    ];
+    NAMES.contains(&name)
+        || NUMBERS.contains(&name)
+        || ["BASH", "COMP_", "READLINE_"].iter().any(|prefix| name.starts_with(prefix))
+}
+
+impl WorkingFolders {
+    pub(crate) fn or(&self, other: &Self) -> Self {
+        match (self, other) {
+            (Self::OneOf(ours), Self::OneOf(theirs)) => {
+                let mut all = ours.clone();
+                all.extend(theirs.iter().filter(|folder| !ours.contains(folder)).cloned());
+                if all.len() > FOLDERS_MAX { Self::Unknown } else { Self::OneOf(all) }
+            }
+            _ => Self::Unknown,
+        }
+    }
+
+    /// The folders after `cd path`.
+    pub(crate) fn enter(&self, path: &str) -> Self {
+        if path.starts_with('/') {
+            return Self::OneOf(vec![crate::path::lexical(Path::new(path))]);
+        }
+        match self {
+            Self::OneOf(folders) => {
+                let mut entered: Vec<PathBuf> = Vec::new();
+                for folder in folders {
+                    let next = crate::path::lexical(&folder.join(path));
+                    if !entered.contains(&next) {
+                        entered.push(next);
+                    }
+                }
+                Self::OneOf(entered)
+            }
+            Self::Unknown => Self::Unknown,
+        }
+    }
+}

@@ -1,0 +1,413 @@
+//! Commands that run, and those that they run in turn.
+
+use super::super::analysis::{AnalysisNodeKind, CommandInvocation, UncertaintyKind};
+use super::super::arg::ShellArg;
+use super::super::ast::{ShellCommandKind, SourceSpan, WordPart};
+use super::super::shell_state::ShellState;
+use super::shell_dialect::ShellDialect;
+use super::{DEPTH_MAX, NODES_MAX, NodeContext, PipedOutput, ScriptWalker, StdinSource, WORDS_MAX};
+use crate::program::{self, CommandAnalysis, FileAccess, FileTouch, NestedExecution};
+
+/// Words of its input that a command is looked at with.
+const INPUT_WORDS_MAX: usize = 64;
+/// How `find` writes the name it has found.
+const FOUND: &str = "{}";
+
+impl ScriptWalker<'_> {
+    /// Notes that a command runs, with all that it does and runs.
+    pub(super) fn invoke(
+        &mut self,
+        argv: Vec<ShellArg>,
+        more_arguments: bool,
+        state: &ShellState,
+        here: NodeContext,
+        input: &StdinSource,
+    ) {
+        self.invoke_on(argv, more_arguments, None, state, here, input);
+    }
+
+    /// Notes that a command runs, without what it runs in turn. The node is returned.
+    pub(super) fn invoke_only(
+        &mut self,
+        argv: Vec<ShellArg>,
+        state: &ShellState,
+        here: NodeContext,
+    ) -> usize {
+        let study = CommandAnalysis { runs: Vec::new(), ..program::study(&argv) };
+        self.command_node(argv, false, study, state, here)
+    }
+
+    fn invoke_on(
+        &mut self,
+        mut argv: Vec<ShellArg>,
+        more_arguments: bool,
+        names: Option<&[ShellArg]>,
+        state: &ShellState,
+        here: NodeContext,
+        input: &StdinSource,
+    ) {
+        let span = here.span.unwrap_or_default();
+        self.depth += 1;
+        if self.depth > DEPTH_MAX {
+            self.too_deep(here, span);
+            self.depth -= 1;
+            return;
+        }
+        self.words += argv.len();
+        if self.words > WORDS_MAX || self.analysis.nodes.len() > NODES_MAX {
+            self.too_much(here);
+            self.depth -= 1;
+            return;
+        }
+        if more_arguments {
+            argv.push(found());
+        }
+        let mut study = program::study(&argv);
+        if let Some(names) = names {
+            study.touches = place_found(study.touches, names);
+        }
+        let roots: Vec<ShellArg> = study
+            .touches
+            .iter()
+            .filter(|touch| touch.access == FileAccess::Read && touch.recursive)
+            .map(|touch| touch.path.clone())
+            .collect();
+        let runs = std::mem::take(&mut study.runs);
+        let around = self.dialect;
+        let program = argv.first().and_then(ShellArg::as_known).unwrap_or_default();
+        self.dialect = ShellDialect::of(program, around);
+        let finds = finds_files(program);
+        let sets_options = sets_shell_options(program, &argv);
+        let given = if is_shell(program) { argv.clone() } else { Vec::new() };
+        // With `-a` it takes the names from that file instead.
+        let takes_names = program.rsplit('/').next() == Some("xargs") && study.touches.is_empty();
+        let in_this_shell = matches!(program, "command" | "builtin" | "exec");
+        let node = self.command_node(argv, more_arguments, study, state, here);
+        let here = here.below(node);
+        if sets_options {
+            let reason = "it changes how the shell reads its commands".to_owned();
+            self.doubt(here, span, UncertaintyKind::Unresolved, reason);
+        }
+        for run in runs {
+            if let NestedExecution::Command { argv, .. } = &run
+                && let Some(ShellArg::Known(inner)) = argv.first()
+                && only_in_a_shell(inner)
+                && !in_this_shell
+            {
+                let reason = format!("`{inner}` is part of a shell; what runs here is not known");
+                self.doubt(here, span, UncertaintyKind::Unresolved, reason);
+            }
+            let names = match input {
+                _ if finds => Some(roots.as_slice()),
+                StdinSource::Piped(PipedOutput { names: Some(names), .. }) if takes_names => {
+                    Some(&names[..])
+                }
+                _ => None,
+            };
+            let state = match &run {
+                NestedExecution::Script { text, .. } => with_arguments(text, &given, state),
+                _ => state.clone(),
+            };
+            self.run(run, names, &state, here, span, input);
+        }
+        self.dialect = around;
+        self.depth -= 1;
+    }
+
+    fn run(
+        &mut self,
+        run: NestedExecution,
+        names: Option<&[ShellArg]>,
+        state: &ShellState,
+        here: NodeContext,
+        span: SourceSpan,
+        input: &StdinSource,
+    ) {
+        match run {
+            NestedExecution::Command { argv, variables, folder, more_arguments } => {
+                for (name, value) in &variables {
+                    self.assigned(name, span, here);
+                    self.evaluated_later(value, span, here);
+                }
+                let state = self.moved(folder.as_ref(), state);
+                if argv.is_empty() {
+                    return;
+                }
+                if more_arguments {
+                    self.invoke_with_input(&argv, &state, here, input);
+                }
+                self.invoke_on(argv, more_arguments, names, &state, here, input);
+            }
+            NestedExecution::Script { text, folder } => {
+                let mut state = self.moved(folder.as_ref(), state).outside();
+                self.script(&text, here, &mut state);
+            }
+            NestedExecution::ScriptFromInput => self.script_from(input, state, here, span),
+            NestedExecution::Unknown(why) => {
+                self.doubt(here, span, UncertaintyKind::Unresolved, why.to_owned());
+            }
+        }
+    }
+
+    /// A command that gets its arguments from its input, with those that are known to come.
+    fn invoke_with_input(
+        &mut self,
+        argv: &[ShellArg],
+        state: &ShellState,
+        here: NodeContext,
+        input: &StdinSource,
+    ) {
+        let texts = match input {
+            StdinSource::Nothing => &[][..],
+            StdinSource::Texts(texts) => &texts[..],
+            StdinSource::Piped(piped) => &piped.texts[..],
+        };
+        for text in texts.iter().filter_map(ShellArg::as_known) {
+            let words = text.split_whitespace().take(INPUT_WORDS_MAX).map(ShellArg::known);
+            let whole: Vec<ShellArg> = argv.iter().cloned().chain(words).collect();
+            if whole.len() > argv.len() {
+                self.invoke_on(whole, false, None, state, here, &StdinSource::Nothing);
+            }
+        }
+    }
+
+    /// Follows the text of an inner shell.
+    pub(super) fn script(&mut self, text: &ShellArg, here: NodeContext, state: &mut ShellState) {
+        self.depth += 1;
+        if self.depth > DEPTH_MAX {
+            self.too_deep(here, here.span.unwrap_or_default());
+        } else if let ShellArg::Known(text) = text {
+            self.text(text, Some("script"), here, state);
+        } else {
+            let span = here.span.unwrap_or_default();
+            let reason = format!("the script `{text}` is only known when it runs");
+            self.doubt(here, span, UncertaintyKind::Unresolved, reason);
+            // What stands in it for certain is judged all the same: it may be denied.
+            let written = match text {
+                ShellArg::Unknown { written, .. } => written.as_str(),
+                ShellArg::Known(text) | ShellArg::Pattern(text) => text,
+            };
+            // It may be the text itself, into which a name is put, or its source, which the shell
+            // expands first.
+            let source = template(written);
+            let is_same = source.as_deref().is_some_and(|text| text.trim() == written.trim());
+            let text = (!is_same).then(|| written.to_owned());
+            for reading in source.into_iter().chain(text) {
+                self.text(&reading, Some("script"), here, &mut state.without_variables());
+            }
+        }
+        self.depth -= 1;
+    }
+
+    fn script_from(
+        &mut self,
+        input: &StdinSource,
+        state: &ShellState,
+        here: NodeContext,
+        span: SourceSpan,
+    ) {
+        let (texts, certain) = match input {
+            StdinSource::Nothing => (&[][..], false),
+            StdinSource::Texts(texts) => (&texts[..], true),
+            StdinSource::Piped(piped) => (&piped.texts[..], false),
+        };
+        for text in texts {
+            self.script(text, here, &mut state.outside());
+        }
+        if !certain {
+            let reason = "it runs commands that it reads from its input".to_owned();
+            self.doubt(here, span, UncertaintyKind::Unresolved, reason);
+        }
+    }
+
+    fn moved(&self, folder: Option<&ShellArg>, state: &ShellState) -> ShellState {
+        let folders = match folder {
+            None => state.folders.clone(),
+            // `..` leads to where the folder really lies, not to where its name says.
+            Some(ShellArg::Known(path)) if !path.split('/').any(|part| part == "..") => {
+                state.folders.enter(path)
+            }
+            Some(_) => super::super::analysis::WorkingFolders::Unknown,
+        };
+        let mut moved = state.clone();
+        moved.folders = folders;
+        moved
+    }
+
+    /// The node of a command with the files and hosts it touches and the doubts about it.
+    fn command_node(
+        &mut self,
+        argv: Vec<ShellArg>,
+        more_arguments: bool,
+        study: CommandAnalysis,
+        state: &ShellState,
+        here: NodeContext,
+    ) -> usize {
+        let span = here.span.unwrap_or_default();
+        let label = argv.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
+        let state = self.moved(study.folder.as_ref(), state);
+        let unknown = argv.first().is_some_and(|program| program.as_known().is_none());
+        let (touches, hosts) = (study.touches.clone(), study.hosts.clone());
+        let caution = study.caution.clone();
+        let invocation =
+            CommandInvocation { argv, study, folders: state.folders.clone(), more_arguments };
+        let node = self.node(here, span, &label, AnalysisNodeKind::Command(Box::new(invocation)));
+        let here = here.below(node);
+        if unknown {
+            let reason = "which program runs is only known when it runs".to_owned();
+            self.doubt(here, span, UncertaintyKind::Unresolved, reason);
+        }
+        if let Some(caution) = caution {
+            self.doubt(here, span, UncertaintyKind::Altered, caution);
+        }
+        for FileTouch { access, path, recursive } in touches {
+            let folders = self.listed.iter().find(|(names, _)| *names == path).cloned();
+            match folders {
+                Some((_, folders)) if access == FileAccess::Read => {
+                    for folder in folders {
+                        self.file(access, &folder, true, false, &state, here, span);
+                    }
+                }
+                _ => self.file(access, &path, recursive, false, &state, here, span),
+            }
+        }
+        for host in hosts {
+            self.node(
+                here,
+                span,
+                &format!("connect to {host}"),
+                AnalysisNodeKind::Host(host.clone()),
+            );
+        }
+        node
+    }
+}
+
+/// The name that `find` or `xargs` puts in.
+fn found() -> ShellArg {
+    ShellArg::Unknown { starts_with: String::new(), written: FOUND.to_owned() }
+}
+
+/// Puts the folders in which names are found where a name is to be put in.
+fn place_found(touches: Vec<FileTouch>, names: &[ShellArg]) -> Vec<FileTouch> {
+    let mut placed = Vec::new();
+    for touch in touches {
+        if is_found(&touch.path) && !names.is_empty() {
+            placed.extend(names.iter().map(|root| FileTouch {
+                access: touch.access,
+                path: root.clone(),
+                recursive: true,
+            }));
+        } else {
+            placed.push(touch);
+        }
+    }
+    placed
+}
+
+/// Whether it is a name that was found, or another beside it: `{}`, `{}.bak`. `/etc/{}` is none.
+fn is_found(path: &ShellArg) -> bool {
+    let ShellArg::Unknown { written, .. } = path else { return false };
+    written.strip_prefix(FOUND).is_some_and(|rest| !rest.contains(['/', '$', '`', '{']))
+}
+
+fn finds_files(program: &str) -> bool {
+    let name = program.rsplit('/').next().unwrap_or(program);
+    matches!(name, "find" | "fd" | "fdfind")
+}
+
+fn is_shell(program: &str) -> bool {
+    let name = program.rsplit('/').next().unwrap_or(program);
+    matches!(name, "sh" | "bash" | "rbash" | "dash" | "zsh" | "ksh")
+}
+
+/// What a shell that is given a script knows of the arguments behind it.
+fn with_arguments(script: &ShellArg, argv: &[ShellArg], state: &ShellState) -> ShellState {
+    let mut state = state.clone();
+    let at = argv.iter().position(|arg| arg == script);
+    if let Some([name, arguments @ ..]) = at.and_then(|at| argv.get(at + 1..)) {
+        state.set("0", super::guess_of(std::slice::from_ref(name)));
+        state.set("@", super::guess_of(arguments));
+    }
+    state
+}
+
+/// `bash -O dotglob`, `bash -o posix`: what a script means is up to options.
+fn sets_shell_options(program: &str, argv: &[ShellArg]) -> bool {
+    let mut takes_name = false;
+    let args = argv.iter().skip(1).filter_map(ShellArg::as_known);
+    for arg in args.filter(|_| is_shell(program)) {
+        let is_option = arg.starts_with(['-', '+']) && arg.len() > 1;
+        if !is_option {
+            if !takes_name || matches!(arg, "posix" | "noglob" | "physical" | "keyword") {
+                return takes_name;
+            }
+            takes_name = false;
+        } else if arg == "--posix" {
+            return true;
+        } else if !arg.starts_with("--") {
+            if arg.contains(['O', 'f', 'k', 'B', 'P', 'a']) {
+                return true;
+            }
+            takes_name = arg.contains('o');
+        }
+    }
+    false
+}
+
+/// The text of a script of which parts are unknown: those become a variable that nobody set.
+fn template(written: &str) -> Option<String> {
+    let parsed = super::super::parse(written);
+    let mut text = String::new();
+    for item in &parsed.list.items {
+        for command in &item.pipeline.commands {
+            let ShellCommandKind::Simple(simple) = &command.kind else { continue };
+            for word in &simple.words {
+                for part in &word.parts {
+                    match part {
+                        WordPart::Text { text: known, .. } => text.push_str(known),
+                        _ => text.push_str("$_"),
+                    }
+                }
+                text.push(' ');
+            }
+        }
+    }
+    // A text that is nothing but a hole says nothing.
+    let says_something = text.replace("$_", "").chars().any(|char| !char.is_whitespace());
+    says_something.then_some(text)
+}
+
+/// Commands that change the shell they run in, so that no program can be them.
+fn only_in_a_shell(name: &str) -> bool {
+    matches!(
+        name,
+        "trap"
+            | "shopt"
+            | "set"
+            | "unset"
+            | "export"
+            | "declare"
+            | "local"
+            | "readonly"
+            | "typeset"
+            | "eval"
+            | "source"
+            | "."
+            | "alias"
+            | "unalias"
+            | "enable"
+            | "let"
+            | "mapfile"
+            | "readarray"
+            | "getopts"
+            | "cd"
+            | "pushd"
+            | "popd"
+            | "bind"
+            | "complete"
+            | "hash"
+            | "shift"
+            | "coproc"
+    )
+}

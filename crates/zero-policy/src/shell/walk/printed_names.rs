@@ -1,0 +1,266 @@
+//! Commands that print names of files and nothing else.
+//!
+//! `xargs` and `$( )` make arguments of what a command prints. Where that can only be names found
+//! beneath certain folders, what is done to them can be judged by those folders. One other word in
+//! between would be a file that nobody judged, so an option that is not listed here ends it.
+
+use super::super::arg::ShellArg;
+use crate::program::{self, CommandClass};
+
+/// The folders whose files' names a command prints and nothing else. `read` are those whose names
+/// it reads.
+pub(super) fn names_printed(
+    argv: &[ShellArg],
+    read: Option<Vec<ShellArg>>,
+) -> Option<Vec<ShellArg>> {
+    let (program, args) = argv.split_first()?;
+    let program = program.as_known()?;
+    let study = program::study(argv);
+    let touched = || Some(study.touches.iter().map(|touch| touch.path.clone()).collect());
+    let here = || Some(vec![ShellArg::known(".")]);
+    // Whole lines of what is read are passed on, as long as no file is given to read instead.
+    let passed = |table: &NamePrinterOptions, operands: usize| {
+        let line = table.read(args)?;
+        read.clone().filter(|_| line.operands == operands)
+    };
+    match program {
+        "find" => {
+            let words = || args.iter().filter_map(ShellArg::as_known);
+            let prints_more = words().any(|word| matches!(word, "-ls" | "-printf"));
+            touched().filter(|_| study.nature == CommandClass::ReadOnly && !prints_more)
+        }
+        "fd" | "fdfind" => FD.read(args).and_then(|_| touched()),
+        "rg" => {
+            let line = RG.read(args)?;
+            touched().filter(|_| line.has(&["l", "files", "files-with-matches"]))
+        }
+        "grep" => match GREP_FOR_NAMES.read(args) {
+            Some(line) if line.has(&["l", "files-with-matches"]) => touched(),
+            _ => passed(&GREP_FOR_LINES, 1),
+        },
+        "git" => {
+            let args = args.strip_prefix(&[ShellArg::known("--no-pager")]).unwrap_or(args);
+            let (command, args) = args.split_first()?;
+            let (table, needs): (_, &[&str]) = match command.as_known()? {
+                "ls-files" => (&LS_FILES, &[]),
+                "diff" => (&DIFF, &["name-only"]),
+                "grep" => (&GREP_FOR_NAMES, &["l", "files-with-matches"]),
+                _ => return None,
+            };
+            let line = table.read(args)?;
+            here().filter(|_| needs.is_empty() || line.has(needs))
+        }
+        "ls" if args.is_empty() => here(),
+        "head" | "tail" | "shuf" => passed(&HEAD, 0),
+        "sort" => passed(&NamePrinterOptions { letters: "urnfhVRz", ..NO_OPTIONS }, 0),
+        "uniq" => passed(&NamePrinterOptions { letters: "udiz", ..NO_OPTIONS }, 0),
+        "cat" | "tac" => passed(&NO_OPTIONS, 0),
+        _ => None,
+    }
+}
+
+/// Words that a text may define as functions, and then they do not mean the program: `find()`,
+/// `function find`. Rather too many than too few.
+pub(super) fn functions_in(text: &str) -> impl Iterator<Item = &str> {
+    let is_name = |char: char| !char.is_whitespace() && !"();&|<>{}$`'\"=".contains(char);
+    let called = text.match_indices('(').filter_map(move |(at, _)| {
+        let blank = [' ', '\t', '\\', '\n'];
+        text.get(at + 1..)?.trim_start_matches(blank).strip_prefix(')')?;
+        let before = text.get(..at)?.trim_end_matches(blank);
+        before.rsplit(|char| !is_name(char)).next()
+    });
+    let mut after_keyword = false;
+    let declared = text.split(move |char| !is_name(char)).filter(move |word| {
+        let is_declared = after_keyword;
+        after_keyword = *word == "function" || word.is_empty() && after_keyword;
+        is_declared
+    });
+    called.chain(declared).filter(|name| !name.is_empty())
+}
+
+/// The options with which a command still prints names only.
+struct NamePrinterOptions {
+    /// Letters that take no value.
+    letters: &'static str,
+    /// Names that take none, or one behind `=`.
+    names: &'static [&'static str],
+    /// Options as they are written that take the next word as their value.
+    valued: &'static [&'static str],
+}
+
+const NO_OPTIONS: NamePrinterOptions = NamePrinterOptions { letters: "", names: &[], valued: &[] };
+
+const HEAD: NamePrinterOptions =
+    NamePrinterOptions { letters: "n0123456789z", names: &[], valued: &["-n"] };
+
+const GREP_FOR_LINES: NamePrinterOptions = NamePrinterOptions {
+    letters: "viEFPGwxz",
+    names: &["invert-match", "ignore-case"],
+    valued: &[],
+};
+
+const GREP_FOR_NAMES: NamePrinterOptions = NamePrinterOptions {
+    letters: "lrRniwxEFPGsIvzZ",
+    names: &["files-with-matches", "include", "exclude", "exclude-dir", "recursive", "null"],
+    valued: &[],
+};
+
+const RG: NamePrinterOptions = NamePrinterOptions {
+    letters: "lniwxFPsSuUv.0",
+    names: &[
+        "files",
+        "files-with-matches",
+        "hidden",
+        "no-ignore",
+        "null",
+        "ignore-case",
+        "fixed-strings",
+        "glob",
+        "iglob",
+        "type",
+        "type-not",
+        "sort",
+    ],
+    valued: &["-g", "-t", "-T", "--glob", "--iglob", "--type", "--type-not", "--sort"],
+};
+
+const FD: NamePrinterOptions = NamePrinterOptions {
+    letters: "HIusigFp0",
+    names: &["hidden", "no-ignore", "type", "extension", "exclude", "max-depth", "print0"],
+    valued: &["-e", "-t", "-E", "-d", "--type", "--extension", "--exclude", "--max-depth"],
+};
+
+const LS_FILES: NamePrinterOptions = NamePrinterOptions {
+    letters: "cmodz",
+    names: &["cached", "modified", "others", "deleted", "exclude-standard"],
+    valued: &[],
+};
+
+const DIFF: NamePrinterOptions = NamePrinterOptions {
+    letters: "z",
+    names: &["name-only", "cached", "staged", "diff-filter"],
+    valued: &[],
+};
+
+/// What was found of a table on a command line.
+struct NamePrinterArguments {
+    given: Vec<String>,
+    operands: usize,
+}
+
+impl NamePrinterArguments {
+    fn has(&self, options: &[&str]) -> bool {
+        self.given.iter().any(|given| options.contains(&given.as_str()))
+    }
+}
+
+impl NamePrinterOptions {
+    /// `None` when there is an option that is not in the table, or may be.
+    fn read(&self, args: &[ShellArg]) -> Option<NamePrinterArguments> {
+        let mut line = NamePrinterArguments { given: Vec::new(), operands: 0 };
+        let mut rest = args.iter();
+        while let Some(arg) = rest.next() {
+            let option = arg.as_known().filter(|text| text.starts_with('-') && text.len() > 1);
+            match option {
+                Some("--") => {
+                    line.operands += rest.len();
+                    return Some(line);
+                }
+                Some(option) if self.valued.contains(&option) => {
+                    rest.next()?;
+                }
+                Some(option) => match option.strip_prefix("--") {
+                    Some(long) => {
+                        let name = long.split('=').next().unwrap_or(long);
+                        line.given.push(name.to_owned());
+                        self.names.contains(&name).then_some(())?;
+                    }
+                    None => {
+                        let letters = option.chars().skip(1);
+                        line.given.extend(letters.clone().map(String::from));
+                        letters
+                            .into_iter()
+                            .all(|letter| self.letters.contains(letter))
+                            .then_some(())?;
+                    }
+                },
+                None if arg.may_be_option() && arg.as_known().is_none() => return None,
+                None => line.operands += 1,
+            }
+        }
+        Some(line)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(line: &str, expected: Option<&str>) {
+        let argv: Vec<ShellArg> = line.split_whitespace().map(ShellArg::known).collect();
+        let read = Some(vec![ShellArg::known("read")]);
+        let found = names_printed(&argv, read);
+        let shown =
+            found.map(|roots| roots.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "));
+        assert_eq!(shown.as_deref(), expected, "{line}");
+    }
+
+    #[test]
+    fn names_are_found_beneath_folders() {
+        check("find src tests -name x -print0", Some("src tests"));
+        check("fd -e rs x src", Some("src"));
+        check("rg -l -g !target foo src", Some("src"));
+        check("rg --files", Some("."));
+        check("grep -rlE --include=*.rs foo src", Some("src"));
+        check("git ls-files -z", Some("."));
+        check("git --no-pager diff --name-only HEAD", Some("."));
+        check("git grep -l foo", Some("."));
+    }
+
+    #[test]
+    fn a_function_takes_the_name_of_a_program() {
+        let found = |text| functions_in(text).collect::<Vec<_>>().join(" ");
+        assert_eq!(found("ls; find() { :; }; a;b ( ) (c)"), "find b");
+        assert_eq!(found("function  git { :; }"), "git");
+        assert_eq!(found("echo $(ls) $((1+2))"), "");
+    }
+
+    #[test]
+    fn lines_are_passed_on() {
+        for line in
+            ["head -5", "head -n 5", "sort -u", "uniq", "grep -v x", "grep x", "shuf -n 1", "cat"]
+        {
+            check(line, Some("read"));
+        }
+    }
+
+    #[test]
+    fn other_words_may_come() {
+        for line in [
+            "find . -ls",
+            "find . -printf /etc/passwd",
+            "find . -exec cat x ;",
+            "fd --format /etc/passwd",
+            "fd -HX cat x",
+            "rg foo",
+            "rg -e -l foo",
+            "grep -l --label=/etc/passwd x",
+            "grep -h -e -l list",
+            "grep -o /etc/.*",
+            "grep x list",
+            "git ls-files --format=/etc/passwd",
+            "git diff --name-only --line-prefix=/etc/passwd",
+            "git diff",
+            "git log --name-only",
+            "shuf -e /etc/passwd",
+            "head -c 5",
+            "head list",
+            "sort -o x",
+            "cat list",
+            "ls /etc",
+        ] {
+            check(line, None);
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! What only bash understands. A script for `sh` is read here as bash reads it, but another shell
+//! may take the same text for something else: `((rm x))` is a calculation for one and a command
+//! for the other.
+
+use super::super::analysis::UncertaintyKind;
+use super::super::ast::{ShellWord, SourceSpan, WordPart};
+use super::{NodeContext, ScriptWalker};
+
+/// Which shell reads a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ShellDialect {
+    /// Bash.
+    Bash,
+    /// Whatever `sh` is.
+    Any,
+}
+
+/// Builtins of bash that others do not have, or have with another meaning.
+const BUILTINS: &[&str] = &[
+    "declare",
+    "typeset",
+    "let",
+    "source",
+    "shopt",
+    "mapfile",
+    "readarray",
+    "pushd",
+    "popd",
+    "builtin",
+    "coproc",
+    "select",
+    "function",
+    "enable",
+    "printf",
+    "[[",
+    "compgen",
+    "complete",
+    "caller",
+    "dirs",
+];
+
+/// Signs that others read differently.
+const SIGNS: &[&str] = &[
+    "[[",
+    "$'",
+    "$\"",
+    "<<<",
+    "&>",
+    "|&",
+    "<(",
+    ">(",
+    "$[",
+    ";&",
+    ";;&",
+    "+=",
+    "=(",
+    "function ",
+    "select ",
+    "coproc ",
+    "time ",
+];
+
+impl ShellDialect {
+    /// The shell that reads the texts a program is given.
+    pub(super) fn of(program: &str, around: Self) -> Self {
+        let name = program.rsplit('/').next().unwrap_or(program);
+        match name.trim_start_matches('-') {
+            "bash" | "rbash" => Self::Bash,
+            "eval" | "trap" | "alias" | "mapfile" | "readarray" | "command" | "builtin" => around,
+            _ => Self::Any,
+        }
+    }
+}
+
+impl ScriptWalker<'_> {
+    /// Doubts a text that means something else to another shell.
+    pub(super) fn check_dialect(&mut self, text: &str, here: NodeContext) {
+        if self.dialect == ShellDialect::Bash {
+            return;
+        }
+        let text = text.replace("\\\n", "");
+        let double = text.match_indices("((").any(|(at, _)| {
+            let before = text.get(..at).unwrap_or_default();
+            !before.ends_with('$')
+        });
+        if double || SIGNS.iter().any(|sign| text.contains(sign)) {
+            self.another_meaning(here, SourceSpan::default());
+        }
+    }
+
+    /// Doubts a builtin that another shell does not have. `printf` has an option only in bash.
+    pub(super) fn check_builtin(&mut self, name: &str, here: NodeContext, variable: bool) {
+        let matters = BUILTINS.contains(&name) && (name != "printf" || variable);
+        if self.dialect == ShellDialect::Any && matters {
+            self.another_meaning(here, SourceSpan::default());
+        }
+    }
+
+    /// Doubts braces and tildes that others do not expand.
+    pub(super) fn check_braces(&mut self, word: &ShellWord, here: NodeContext) {
+        if self.dialect == ShellDialect::Bash {
+            return;
+        }
+        let plain = word.parts.iter().filter_map(|part| match part {
+            WordPart::Text { text, quoted: false } => Some(text.as_str()),
+            _ => None,
+        });
+        let (mut opens, mut divides) = (false, false);
+        for text in plain {
+            // In an argument only bash looks for `~` after these.
+            divides |= text.contains("=~") || text.contains(":~");
+            opens |= text.contains('{');
+            divides |= opens && (text.contains(',') || text.contains(".."));
+        }
+        if divides {
+            self.another_meaning(here, word.span);
+        }
+    }
+
+    fn another_meaning(&mut self, here: NodeContext, span: SourceSpan) {
+        let reason = "to another shell than bash it may mean something else".to_owned();
+        self.doubt(here, span, UncertaintyKind::Unresolved, reason);
+    }
+}

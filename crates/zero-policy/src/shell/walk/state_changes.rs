@@ -1,0 +1,305 @@
+//! What running something would change in the shell that runs it.
+
+use std::collections::HashSet;
+
+use super::super::analysis::{UncertaintyKind, WorkingFolders};
+use super::super::arg::ShellArg;
+use super::super::ast::{
+    AssignmentValue, CommandList, ParameterOperation, ShellCommand, ShellCommandKind, ShellWord,
+    SimpleCommand, WordPart,
+};
+use super::super::shell_state::{ShellState, VariableValue, is_number};
+use super::{NodeContext, ScriptWalker, arithmetic, calculated_words, variable_setters};
+
+impl ScriptWalker<'_> {
+    /// A loop's body may have run before: what it changes is not known at its start.
+    pub(super) fn forget_changes(
+        &mut self,
+        lists: &[&CommandList],
+        state: &mut ShellState,
+        here: NodeContext,
+    ) {
+        let mut changes = StateChanges::new(state, &self.functions);
+        for list in lists {
+            changes.list(list);
+        }
+        let StateChanges { variables, numbers, moves, anything, distrusts, .. } = changes;
+        if distrusts {
+            self.distrust(here, state);
+        }
+        if moves {
+            self.moved = true;
+            state.folders = WorkingFolders::Unknown;
+        }
+        if anything {
+            *state = state.without_variables();
+        }
+        for name in numbers {
+            let value =
+                if state.is_number(&name) { VariableValue::Number } else { VariableValue::Unknown };
+            state.set(&name, value);
+        }
+        for name in variables {
+            state.set(&name, VariableValue::Unknown);
+        }
+    }
+
+    /// From here on variables may not hold what is assigned to them.
+    pub(super) fn distrust(&mut self, here: NodeContext, state: &mut ShellState) {
+        let news = state.distrust();
+        *state = state.without_variables();
+        if news && self.bodies > 0 {
+            // Their bodies were looked at with other expectations.
+            let reason = "functions may find variables that do not hold what they assign";
+            let span = here.span.unwrap_or_default();
+            self.doubt(here, span, UncertaintyKind::Unresolved, reason.to_owned());
+        }
+    }
+
+    /// Whether running something at any time would change anything in the shell that runs it.
+    pub(super) fn changes_the_shell(&mut self, list: &CommandList, state: &ShellState) -> bool {
+        let mut changes = StateChanges::new(state, &self.functions);
+        changes.list(list);
+        let StateChanges { variables, numbers, moves, anything, calls, .. } = changes;
+        self.called.extend(calls);
+        moves || anything || !variables.is_empty() || !numbers.is_empty()
+    }
+}
+
+pub(super) fn moves(
+    command: &ShellCommand,
+    state: &ShellState,
+    functions: &HashSet<String>,
+) -> bool {
+    let mut changes = StateChanges::new(state, functions);
+    changes.command(command);
+    changes.moves
+}
+
+/// What running something would change in the shell that runs it.
+struct StateChanges<'s> {
+    before: &'s ShellState,
+    /// Names that are functions somewhere.
+    functions: &'s HashSet<String>,
+    variables: Vec<String>,
+    /// Variables that only become other numbers.
+    numbers: Vec<String>,
+    moves: bool,
+    /// Something may be changed that cannot be seen here.
+    anything: bool,
+    /// Whether variables may no longer hold what is assigned to them.
+    distrusts: bool,
+    /// Names that are called and are no functions.
+    calls: Vec<String>,
+}
+
+impl<'s> StateChanges<'s> {
+    fn new(before: &'s ShellState, functions: &'s HashSet<String>) -> Self {
+        Self {
+            before,
+            functions,
+            variables: Vec::new(),
+            numbers: Vec::new(),
+            moves: false,
+            anything: false,
+            distrusts: false,
+            calls: Vec::new(),
+        }
+    }
+
+    fn list(&mut self, list: &CommandList) {
+        for item in &list.items {
+            for command in &item.pipeline.commands {
+                self.command(command);
+            }
+        }
+    }
+
+    fn command(&mut self, command: &ShellCommand) {
+        for redirect in &command.redirects {
+            self.numbers.extend(redirect.variable.clone());
+            self.word(&redirect.target);
+        }
+        match &command.kind {
+            ShellCommandKind::Simple(simple) => self.simple(simple),
+            ShellCommandKind::Group(list) => self.list(list),
+            ShellCommandKind::If { branches, otherwise } => {
+                for (condition, body) in branches {
+                    self.list(condition);
+                    self.list(body);
+                }
+                if let Some(otherwise) = otherwise {
+                    self.list(otherwise);
+                }
+            }
+            ShellCommandKind::While { condition, body } => {
+                self.list(condition);
+                self.list(body);
+            }
+            ShellCommandKind::For { variable, words, body, .. } => {
+                self.words(words.as_deref().unwrap_or_default());
+                self.variables.push(variable.clone());
+                self.list(body);
+            }
+            ShellCommandKind::ArithmeticFor { header, body } => {
+                self.numbers.extend(arithmetic::names(header));
+                self.list(body);
+            }
+            ShellCommandKind::Case { subject, arms } => {
+                self.word(subject);
+                for (patterns, body) in arms {
+                    self.words(patterns);
+                    self.list(body);
+                }
+            }
+            ShellCommandKind::Arithmetic(word) => self.numbers.extend(arithmetic::names(word)),
+            // What these change stays in them.
+            ShellCommandKind::Subshell(_) | ShellCommandKind::Coprocess(_) => {}
+            ShellCommandKind::Test(words) => {
+                self.words(words);
+                let compares = |word: &ShellWord| {
+                    matches!(&word.parts[..], [WordPart::Text { text, .. }]
+                        if arithmetic::COMPARING.contains(&text.as_str()) || text == "-v")
+                };
+                if words.iter().any(compares) {
+                    let sets = words.iter().filter(|word| arithmetic::assigns(word));
+                    self.numbers.extend(sets.flat_map(arithmetic::names));
+                }
+            }
+            ShellCommandKind::Function { body, .. } => self.command(body),
+        }
+    }
+
+    /// Whether a word may be an option.
+    fn may_be_option(word: &ShellWord) -> bool {
+        match word.parts.first() {
+            Some(WordPart::Text { text, .. }) => text.starts_with(['-', '+']) || text.is_empty(),
+            _ => true,
+        }
+    }
+
+    /// Notes the variables that arguments name, when they are plain words.
+    fn names_variables(&mut self, builtin: &str, simple: &SimpleCommand) -> bool {
+        let args: Vec<ShellArg> = simple
+            .words
+            .iter()
+            .skip(1)
+            .map(|word| match &word.parts[..] {
+                [WordPart::Text { text, .. }] => ShellArg::known(text.as_str()),
+                _ => ShellArg::Unknown { starts_with: String::new(), written: String::new() },
+            })
+            .collect();
+        let named = variable_setters::names(builtin, &args);
+        let seen = named.is_some();
+        self.variables.extend(named.unwrap_or_default());
+        seen
+    }
+
+    /// Whether it is an element of a list, whose place is calculated.
+    fn names_element(word: &ShellWord) -> bool {
+        word.parts
+            .iter()
+            .any(|part| matches!(part, WordPart::Text { text, .. } if text.contains('[')))
+    }
+
+    fn words(&mut self, words: &[ShellWord]) {
+        for word in words {
+            self.word(word);
+        }
+    }
+
+    /// Expansions that assign.
+    fn word(&mut self, word: &ShellWord) {
+        for part in &word.parts {
+            match part {
+                WordPart::Parameter(parameter) => {
+                    if parameter.operation == ParameterOperation::Assign {
+                        self.variables.push(parameter.name.clone());
+                    }
+                    self.words(&parameter.words);
+                    let calculated = calculated_words(parameter).iter();
+                    let sets = calculated.filter(|word| arithmetic::assigns(word));
+                    self.numbers.extend(sets.flat_map(arithmetic::names));
+                }
+                WordPart::Arithmetic(inner) => {
+                    self.numbers.extend(arithmetic::names(inner));
+                    self.word(inner);
+                }
+                WordPart::Text { .. } | WordPart::Command { .. } | WordPart::Process { .. } => {}
+            }
+        }
+    }
+
+    fn simple(&mut self, simple: &SimpleCommand) {
+        self.words(&simple.words);
+        for assignment in &simple.assignments {
+            let counts = match &assignment.value {
+                AssignmentValue::Scalar(word) => {
+                    self.word(word);
+                    assignment.subscript.is_none() && counts(word)
+                }
+                AssignmentValue::Array(words) => {
+                    self.words(words);
+                    let subscripts = words.iter().filter_map(arithmetic::subscript);
+                    self.numbers.extend(subscripts.flat_map(|word| arithmetic::names(&word)));
+                    false
+                }
+            };
+            if let Some(subscript) = &assignment.subscript {
+                self.numbers.extend(arithmetic::names(subscript));
+                self.word(subscript);
+            }
+            let list = if counts { &mut self.numbers } else { &mut self.variables };
+            list.push(assignment.name.clone());
+        }
+        let Some(program) = simple.words.first() else { return };
+        match &program.parts[..] {
+            [WordPart::Text { text, .. }] => match text.as_str() {
+                "readonly" | "declare" | "typeset" | "local" => {
+                    self.anything = true;
+                    self.distrusts |=
+                        text == "readonly" || simple.words.iter().skip(1).any(Self::may_be_option);
+                }
+                "cd" | "pushd" | "popd" => self.moves = true,
+                "read" | "unset" if self.names_variables(text, simple) => {}
+                "eval" | "source" | "." | "command" | "builtin" => {
+                    self.moves = true;
+                    self.anything = true;
+                }
+                "printf" if !simple.words.get(1).is_some_and(Self::may_be_option) => {}
+                "wait" if simple.words.len() == 1 => {}
+                "test" | "[" if !simple.words.iter().skip(1).any(Self::names_element) => {}
+                "read" | "export" | "printf" | "mapfile" | "readarray" | "getopts" | "let"
+                | "unset" | "set" | "shopt" | "trap" | "wait" | "test" | "[" => {
+                    self.anything = true;
+                }
+                name => {
+                    if let Some(function) = self.before.function(name) {
+                        self.moves |= function.moves;
+                        self.anything = true;
+                    } else if self.functions.contains(name) {
+                        self.moves = true;
+                        self.anything = true;
+                    } else {
+                        self.calls.push(name.to_owned());
+                    }
+                }
+            },
+            _ => {
+                self.moves = true;
+                self.anything = true;
+            }
+        }
+    }
+}
+
+/// Whether a word becomes a number whatever the variables hold.
+fn counts(word: &ShellWord) -> bool {
+    !word.parts.is_empty()
+        && word.parts.iter().all(|part| match part {
+            WordPart::Text { text, .. } => is_number(text),
+            WordPart::Arithmetic(_) => true,
+            WordPart::Parameter(parameter) => parameter.operation == ParameterOperation::Length,
+            WordPart::Command { .. } | WordPart::Process { .. } => false,
+        })
+}

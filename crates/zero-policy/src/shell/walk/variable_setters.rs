@@ -1,0 +1,259 @@
+//! Builtins that set variables which their arguments name.
+//!
+//! Only a few spellings are understood, and then only those variables change. With any other, all
+//! variables may hold anything afterwards.
+
+use super::super::analysis::UncertaintyKind;
+use super::super::arg::ShellArg;
+use super::super::ast::{ShellWord, WordPart};
+use super::super::shell_state::{ShellState, VariableValue};
+use super::{NodeContext, ScriptWalker};
+
+/// Options of `read` that take no value. `-a` is missing: it makes a list of another variable.
+const READ_FLAGS: &str = "ers";
+/// Options of `read` that take one.
+const READ_VALUED: &str = "dinNptu";
+
+/// The variables that a builtin sets; `None` when that cannot be said.
+pub(super) fn names(builtin: &str, args: &[ShellArg]) -> Option<Vec<String>> {
+    let (mut names, operands) = match builtin {
+        "read" => (vec!["REPLY".to_owned()], read_operands(args)?),
+        "unset" => match args {
+            [ShellArg::Known(option), rest @ ..] if option == "-v" || option == "--" => {
+                (Vec::new(), rest)
+            }
+            operands => (Vec::new(), operands),
+        },
+        _ => return None,
+    };
+    for operand in operands {
+        let name = operand.as_known().filter(|name| is_name(name))?;
+        names.push(name.to_owned());
+    }
+    Some(names)
+}
+
+/// What follows the options of `read`.
+fn read_operands(args: &[ShellArg]) -> Option<&[ShellArg]> {
+    let mut rest = args;
+    while let [first, after @ ..] = rest {
+        let first = first.as_known()?;
+        if first == "--" {
+            return Some(after);
+        }
+        let Some(letters) = first.strip_prefix('-').filter(|letters| !letters.is_empty()) else {
+            break;
+        };
+        rest = after;
+        let valued = letters.trim_start_matches(|letter| READ_FLAGS.contains(letter));
+        let mut valued = valued.chars();
+        match valued.next() {
+            None => {}
+            // Its value is the rest of the word or the next one, which must be one word.
+            Some(letter) if READ_VALUED.contains(letter) && valued.next().is_none() => {
+                let (value, after) = rest.split_first()?;
+                if value.may_split() {
+                    return None;
+                }
+                rest = after;
+            }
+            Some(letter) if READ_VALUED.contains(letter) => {}
+            Some(_) => return None,
+        }
+    }
+    Some(rest)
+}
+
+pub(super) fn is_name(text: &str) -> bool {
+    text.starts_with(|char: char| char.is_ascii_alphabetic() || char == '_')
+        && text.chars().all(|char| char.is_ascii_alphanumeric() || char == '_')
+}
+
+impl ScriptWalker<'_> {
+    /// `declare` and its like.
+    pub(super) fn declare(
+        &mut self,
+        builtin: &str,
+        args: &[ShellArg],
+        here: NodeContext,
+        state: &mut ShellState,
+    ) {
+        let span = here.span.unwrap_or_default();
+        let options =
+            args.iter().any(|arg| arg.may_be_option() || arg.certain_start().starts_with('+'));
+        let exports = builtin == "export";
+        if builtin == "readonly" || (options && !exports) {
+            self.distrust(here, state);
+        } else if options {
+            *state = state.without_variables();
+        }
+        for arg in args {
+            let start = arg.certain_start().to_owned();
+            let name: String = start
+                .chars()
+                .take_while(|char| char.is_ascii_alphanumeric() || *char == '_')
+                .collect();
+            if start.starts_with('-') || start.starts_with('+') {
+                // `-n` makes a name stand for another, others change whatever is assigned later,
+                // and a function that is exported is one in other shells.
+                let letters = start.get(1..).unwrap_or_default();
+                if arg.as_known().is_none()
+                    || letters.contains(['n', 'i', 'l', 'u', 'c'])
+                    || (letters.contains('f') && (exports || letters.contains('x')))
+                {
+                    let reason = "what is assigned may not be what a variable holds".to_owned();
+                    self.doubt(here, span, UncertaintyKind::Unresolved, reason);
+                }
+                continue;
+            }
+            let whole = start.len() > name.len() || matches!(arg, ShellArg::Known(_));
+            if !whole || name.is_empty() {
+                let reason = format!("which variable `{arg}` sets is only known when it runs");
+                self.doubt(here, span, UncertaintyKind::Unresolved, reason);
+                *state = state.without_variables();
+                continue;
+            }
+            self.evaluated_later(arg, span, here);
+            let Some(rest) = start.get(name.len()..).filter(|rest| !rest.is_empty()) else {
+                if !exports && builtin != "readonly" {
+                    // `local x` makes another one of that name.
+                    state.set(&name, VariableValue::Unknown);
+                }
+                continue;
+            };
+            self.assigned(&name, span, here);
+            if rest.starts_with('[') {
+                // The place of an element is calculated, and that may set others.
+                *state = state.without_variables();
+            }
+            let value = match rest.strip_prefix('=') {
+                Some(value) if arg.as_known().is_some() => VariableValue::Known(value.to_owned()),
+                _ => VariableValue::Unknown,
+            };
+            state.set(&name, value);
+        }
+    }
+
+    /// Builtins that set variables named in their arguments, or evaluate them as numbers.
+    pub(super) fn sets_variables(
+        &mut self,
+        builtin: &str,
+        args: &[ShellArg],
+        here: NodeContext,
+        state: &mut ShellState,
+    ) {
+        let span = here.span.unwrap_or_default();
+        for arg in args {
+            self.evaluated_later(arg, span, here);
+        }
+        match builtin {
+            "let" => return self.let_numbers(args, here, state),
+            "unset" => self.unset_functions(args, here, state),
+            // Without an option nothing is set.
+            "printf" | "wait" if !args.first().is_some_and(ShellArg::may_be_option) => return,
+            "test" | "[" => {
+                if args.iter().any(|arg| matches!(arg.as_known(), Some("-v" | "-R"))) {
+                    *state = state.without_variables();
+                }
+                return;
+            }
+            _ => {}
+        }
+        if let Some(names) = names(builtin, args) {
+            for name in names {
+                // Without it the shell falls back on something else.
+                let matters = matches!(name.as_str(), "HOME" | "PATH" | "PWD" | "OLDPWD");
+                if builtin != "unset" || matters {
+                    self.assigned(&name, span, here);
+                }
+                state.set(&name, VariableValue::Unknown);
+            }
+            return;
+        }
+        *state = state.without_variables();
+        for arg in args {
+            match arg {
+                // It may be a name, or an option with a name at its end.
+                ShellArg::Known(text) => {
+                    let target = text.split(['[', '=', '+']).next().unwrap_or(text);
+                    let attached = target.trim_start_matches('-').char_indices();
+                    let names = attached.filter_map(|(at, _)| {
+                        target.trim_start_matches('-').get(at..).filter(|name| is_name(name))
+                    });
+                    let changes = super::super::variables::changes_what_runs;
+                    if let Some(name) = names.take(4).find(|name| changes(name)) {
+                        self.assigned(name, span, here);
+                    }
+                }
+                arg if arg.certain_start().is_empty() && builtin != "unset" => {
+                    let reason = format!("which variable `{arg}` sets is only known when it runs");
+                    self.doubt(here, span, UncertaintyKind::Unresolved, reason);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// `unset` may mean functions, which then no longer stand before programs.
+    fn unset_functions(&mut self, args: &[ShellArg], here: NodeContext, state: &mut ShellState) {
+        let mut gone = false;
+        for arg in args {
+            match arg.as_known() {
+                Some(name) => {
+                    gone |= self.functions.contains(name);
+                    gone |= name.starts_with('-') && name.contains('f');
+                    state.undefine(name);
+                }
+                None => gone = true,
+            }
+        }
+        if gone {
+            let reason = "a function may be gone afterwards".to_owned();
+            self.doubt(here, here.span.unwrap_or_default(), UncertaintyKind::Unresolved, reason);
+        }
+    }
+
+    /// `let` calculates each of its arguments.
+    fn let_numbers(&mut self, args: &[ShellArg], here: NodeContext, state: &mut ShellState) {
+        for arg in args {
+            let text = arg.to_string();
+            let part = WordPart::Text { text, quoted: true };
+            let word = ShellWord { parts: vec![part], span: here.span.unwrap_or_default() };
+            if arg.as_known().is_some() {
+                self.arithmetic(&word, here, state);
+            } else {
+                *state = state.without_variables();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(line: &str, expected: Option<&str>) {
+        let words: Vec<ShellArg> = line.split_whitespace().map(ShellArg::known).collect();
+        let (builtin, args) = words.split_first().unwrap();
+        let found = names(builtin.as_known().unwrap(), args);
+        assert_eq!(found.map(|names| names.join(" ")).as_deref(), expected, "{line}");
+    }
+
+    #[test]
+    fn only_plain_spellings_name_what_is_set() {
+        check("read", Some("REPLY"));
+        check("read -r a b", Some("REPLY a b"));
+        check("read -rs -p text -t5 a", Some("REPLY a"));
+        check("read -rd x -- a", Some("REPLY a"));
+        check("read -a x", None);
+        check("read -rax", None);
+        check("read a[x=2]", None);
+        check("read -p", None);
+        check("unset a b", Some("a b"));
+        check("unset -v a", Some("a"));
+        check("unset -f a", None);
+        check("unset a[x=2]", None);
+        check("mapfile a", None);
+    }
+}

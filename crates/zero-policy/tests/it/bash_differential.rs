@@ -1,0 +1,271 @@
+//! The analysis against the real bash: whatever bash runs, the analysis must have said.
+//!
+//! Bash runs scripts in a folder of their own with programs that only note that they ran, with
+//! which arguments and where. For each there must be a command in the analysis that says so, or a
+//! doubt, which makes a person be asked. Wrappers such as `env` and `find` are the real ones.
+#![expect(clippy::disallowed_methods, reason = "the test asks the real bash")]
+
+mod corpus;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use corpus::{STUBS, script};
+use zero_policy::program::CommandClass;
+use zero_policy::shell::ShellArg;
+use zero_policy::shell::analyse;
+use zero_policy::shell::analysis::{
+    AnalysisNodeKind, CommandInvocation, ScriptAnalysis, WorkingFolders,
+};
+
+/// Scripts that are run. Raise it for a long campaign; there is no end to them.
+const SCRIPTS: usize = 600;
+/// The first of them.
+const FIRST: usize = 0;
+/// Scripts for which one bash is the parent.
+const BATCH: usize = 60;
+
+/// Programs that are not stubs, so that what they run really runs.
+const REAL: &[&str] =
+    &["bash", "sh", "env", "nice", "nohup", "setsid", "timeout", "stdbuf", "xargs", "find", "cat"];
+
+/// Notes its name, the number of its arguments, where it runs, and its arguments.
+const STUB: &str = "#!/bin/sh\nn=${0##*/}\nprintf '%s\\0' \"$n\" $# \"$PWD\" \"$@\" >&9\n";
+
+/// Runs each script of `$1` in a shell of its own that finds nothing but the stubs. A function that
+/// calls itself in a pipeline would soon fill the machine, so that calls are not nested deep.
+const DRIVER: &str = r#"cd "$1" || exit
+ulimit -t 2 -f 2000 -c 0
+for folder in "$1"/[0-9]*; do
+    cd "$folder/w" || exit
+    script=$(<../script)
+    timeout -k 1 3 env -i PATH="$2" HOME="$folder/h" FUNCNEST=5 bash -c "$script" \
+        9>>../log </dev/null >/dev/null 2>&1
+done
+:
+"#;
+
+/// A program that ran.
+#[derive(Debug)]
+struct ExecutedProgram {
+    program: String,
+    args: Vec<String>,
+    folder: PathBuf,
+}
+
+/// How the analysis did on what ran.
+#[derive(Debug, Default)]
+struct AnalysisTally {
+    ran: usize,
+    /// Not said, but doubted.
+    only_doubted: usize,
+    /// Scripts without a doubt.
+    certain: usize,
+    /// The scripts in which something ran that nobody said.
+    missed: Vec<String>,
+    /// How often a doubt was all there was, by its reason.
+    doubts: BTreeMap<String, usize>,
+}
+
+#[test]
+fn what_runs_was_said() {
+    let middle = FIRST + SCRIPTS / 2;
+    let (mut tally, second) = std::thread::scope(|scope| {
+        let second = scope.spawn(|| campaign(middle, FIRST + SCRIPTS));
+        (campaign(FIRST, middle), second.join().unwrap())
+    });
+    tally.missed.extend(second.missed);
+    tally.ran += second.ran;
+    tally.certain += second.certain;
+    tally.only_doubted += second.only_doubted;
+    for (reason, count) in second.doubts {
+        *tally.doubts.entry(reason).or_default() += count;
+    }
+    let AnalysisTally { ran, only_doubted, certain, missed, doubts } = &tally;
+    println!("{ran} ran; {only_doubted} only doubted; {certain} of {SCRIPTS} scripts are certain");
+    println!("{doubts:#?}");
+    assert!(missed.is_empty(), "{} missed:\n\n{}", missed.len(), missed.join("\n\n"));
+    // The scripts do run, and the analysis does say.
+    assert!(*ran > SCRIPTS, "{ran} programs ran");
+    assert!(only_doubted * 3 < *ran, "{only_doubted} of {ran} are only doubted");
+    assert!(certain * 4 > SCRIPTS, "{certain} of {SCRIPTS} scripts are certain");
+}
+
+fn campaign(first: usize, end: usize) -> AnalysisTally {
+    let mut tally = AnalysisTally::default();
+    for start in (first..end).step_by(BATCH) {
+        let scripts: Vec<String> = (start..end.min(start + BATCH)).map(script).collect();
+        batch(&scripts, &mut tally);
+    }
+    tally
+}
+
+fn batch(scripts: &[String], tally: &mut AnalysisTally) {
+    let temporary = tempfile::tempdir().unwrap();
+    let root = temporary.path().canonicalize().unwrap();
+    let run = root.join("run");
+    fs::create_dir(&run).unwrap();
+    let bin = run.join("bin");
+    install(&bin);
+    for (at, script) in scripts.iter().enumerate() {
+        let folder = run.join(format!("{at:03}"));
+        fs::create_dir_all(folder.join("w/sub/deep")).unwrap();
+        fs::create_dir_all(folder.join("w/sub/sub")).unwrap();
+        fs::create_dir_all(folder.join("h")).unwrap();
+        symlink("sub/deep", folder.join("w/link")).unwrap();
+        for file in ["w/f1", "w/f2", "w/rm", "w/ls", "w/.hidden", "log"] {
+            fs::write(folder.join(file), "").unwrap();
+        }
+        symlink(&bin, folder.join("bin")).unwrap();
+        fs::write(folder.join("script"), script).unwrap();
+    }
+    let status = Command::new("bash")
+        .args(["-c", DRIVER, "driver"])
+        .args([&run, &bin])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .unwrap();
+    assert!(status.success(), "{status}");
+    // What was left in the background is about to end.
+    std::thread::sleep(Duration::from_millis(100));
+    for (at, script) in scripts.iter().enumerate() {
+        let folder = run.join(format!("{at:03}"));
+        let ran = noted(&fs::read(folder.join("log")).unwrap());
+        compare(script, &ran, &folder, tally);
+    }
+}
+
+/// Puts the programs in a folder.
+fn install(bin: &Path) {
+    fs::create_dir(bin).unwrap();
+    for stub in STUBS {
+        let path = bin.join(stub);
+        // Some programs fail, so that both ways of `&&` are gone.
+        let fails = matches!(*stub, "cp" | "npm");
+        fs::write(&path, format!("{STUB}exit {}\n", u8::from(fails))).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    for name in REAL {
+        let found = ["/usr/bin", "/bin"].iter().map(|folder| Path::new(folder).join(name));
+        let found = found.into_iter().find(|path| path.exists());
+        symlink(found.unwrap_or_else(|| panic!("no `{name}`")), bin.join(name)).unwrap();
+    }
+}
+
+/// What the stubs have noted.
+fn noted(log: &[u8]) -> Vec<ExecutedProgram> {
+    let log = String::from_utf8_lossy(log);
+    let mut fields = log.split('\0').map(str::to_owned);
+    let mut all = Vec::new();
+    while let (Some(program), Some(count), Some(folder)) =
+        (fields.next(), fields.next(), fields.next())
+    {
+        let args = fields.by_ref().take(count.parse().unwrap()).collect();
+        all.push(ExecutedProgram { program, args, folder: PathBuf::from(folder) });
+    }
+    all
+}
+
+fn compare(script: &str, ran: &[ExecutedProgram], folder: &Path, tally: &mut AnalysisTally) {
+    let analysis = analyse(script, &folder.join("w"), Some(&folder.join("h")));
+    let doubt = analysis.nodes.iter().find_map(|node| match &node.kind {
+        AnalysisNodeKind::Doubt(doubt) => Some(doubt.reason.clone()),
+        // A shell that runs a file: asked about, unless a rule allows just that.
+        AnalysisNodeKind::Command(invocation)
+            if invocation.study.nature == CommandClass::Program
+                && REAL.iter().any(|real| is_called(invocation, real)) =>
+        {
+            Some("a file is run".to_owned())
+        }
+        _ => None,
+    });
+    tally.certain += usize::from(doubt.is_none());
+    for ran in ran {
+        tally.ran += 1;
+        let Err(why) = said(&analysis, ran) else { continue };
+        match &doubt {
+            Some(reason) => {
+                tally.only_doubted += 1;
+                *tally.doubts.entry(reason.clone()).or_default() += 1;
+            }
+            None => {
+                let said: Vec<String> = invocations(&analysis)
+                    .map(|invocation| format!("{:?} in {:?}", invocation.argv, invocation.folders))
+                    .collect();
+                tally.missed.push(format!(
+                    "--- {why}\n{script}\n--- ran: {} {:?} in {}\n--- said: {said:#?}",
+                    ran.program,
+                    ran.args,
+                    ran.folder.display()
+                ));
+                return;
+            }
+        }
+    }
+}
+
+fn invocations(analysis: &ScriptAnalysis) -> impl Iterator<Item = &CommandInvocation> {
+    analysis.nodes.iter().filter_map(|node| match &node.kind {
+        AnalysisNodeKind::Command(invocation) => Some(&**invocation),
+        _ => None,
+    })
+}
+
+/// Whether the analysis has a command for what ran, with its arguments and its folder.
+fn said(analysis: &ScriptAnalysis, ran: &ExecutedProgram) -> Result<(), &'static str> {
+    let named: Vec<&CommandInvocation> =
+        invocations(analysis).filter(|invocation| is_called(invocation, &ran.program)).collect();
+    if named.is_empty() {
+        return Err("a program that nobody said");
+    }
+    let fitting: Vec<&CommandInvocation> =
+        named.into_iter().filter(|invocation| fits(&invocation.argv[1..], &ran.args)).collect();
+    if fitting.is_empty() {
+        return Err("other arguments");
+    }
+    if !fitting.iter().any(|invocation| may_be_in(&invocation.folders, &ran.folder)) {
+        return Err("another folder");
+    }
+    Ok(())
+}
+
+fn is_called(invocation: &CommandInvocation, program: &str) -> bool {
+    let known = invocation.argv.first().and_then(ShellArg::as_known);
+    known.is_some_and(|known| known.rsplit('/').next() == Some(program))
+}
+
+fn may_be_in(folders: &WorkingFolders, folder: &Path) -> bool {
+    match folders {
+        WorkingFolders::OneOf(folders) => folders.iter().any(|said| {
+            said == folder
+                || said.canonicalize().is_ok_and(|said| Some(said) == folder.canonicalize().ok())
+        }),
+        WorkingFolders::Unknown => true,
+    }
+}
+
+/// Whether what was said of the arguments fits those that were there. What is unknown may be any
+/// number of words; of those only the first starts as it must.
+fn fits(said: &[ShellArg], args: &[String]) -> bool {
+    let Some((first, rest)) = said.split_first() else { return args.is_empty() };
+    match first {
+        ShellArg::Known(text) => args.first() == Some(text) && fits(rest, &args[1..]),
+        ShellArg::Pattern(_) => {
+            let start = first.certain_start();
+            let like = args.iter().take_while(|arg| arg.starts_with(start)).count();
+            (0..=like).any(|taken| fits(rest, &args[taken..]))
+        }
+        ShellArg::Unknown { starts_with, .. } if starts_with.is_empty() => {
+            (0..=args.len()).any(|taken| fits(rest, &args[taken..]))
+        }
+        ShellArg::Unknown { starts_with, .. } => {
+            args.first().is_some_and(|arg| arg.starts_with(starts_with)) && fits(rest, &args[1..])
+        }
+    }
+}

@@ -1,0 +1,345 @@
+//! The parser against the real bash: what it reads without an error bash must read, and the other
+//! way round.
+//!
+//! Scripts are put together from pieces by a generator that always gives the same ones. Bash is
+//! asked about all of them with `-n`, and runs those we read, with nothing to be found in its
+//! `PATH`: each command it looks for must be one we saw.
+#![expect(clippy::disallowed_methods, reason = "the test asks the real bash")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::process::{Command, Stdio};
+
+use zero_policy::shell::ast::{
+    self, AssignmentValue, CommandList, ShellCommandKind, ShellWord, WordPart,
+};
+use zero_policy::shell::parse;
+
+/// Pieces scripts are made of; whole commands and halves of constructs.
+const PIECES: &[&str] = &[
+    "a", "b", "if", "then", "else", "elif", "fi", "while", "do", "done", "for", "x", "in", "case",
+    "esac", "{", "}", "(", ")", ";", ";", "\n", "\n", "&&", "||", "|", "&", ";;", "!", "time",
+    "function", "f()", "[[", "]]", "((", "))", "$(", "`", "${", "}", "'", "\"", "<", ">", "2>&1",
+    ">&-", "<<E", "\nE\n", "<<<", "#", "\\", "\\\n", "$x", "x=1", "x=(", "x[1]=", "declare", "-f",
+    "==", "=~", "$((", "1", "+", "coproc", "select", ":", "-", "|&", "&>", "<(", "{v}>", "*", "a)",
+    "(a|b)", "$'", "$\"", ":-", "${x", "[", "]", "$[",
+];
+
+/// Whole constructs, put side by side and within each other at `@`.
+const SHAPES: &[&str] = &[
+    "a @",
+    "@; b",
+    "@ && @",
+    "@ | b",
+    "( @ )",
+    "{ @; }",
+    "if @; then @; fi",
+    "while @; do @; done",
+    "for x in @; do b; done",
+    "for x do @; done",
+    "case @ in a|b) @;; *) b;; esac",
+    "case x in (a) @ ;& b) esac",
+    "f() { @; }",
+    "function f { @; }",
+    "function f () ( @ )",
+    "a $(@)",
+    "a \"$(@)\"",
+    "a `b`",
+    "a \"${x:-@}\"",
+    "a ${x:-$(@)}",
+    "a <(@)",
+    "x=@",
+    "x=(@)",
+    "x=$(@) b",
+    "declare x=(@)",
+    "! @",
+    "time @",
+    "[[ -n @ ]]",
+    "[[ a == @ ]]",
+    "[[ ( @ ) && b ]]",
+    "(( 1 + 2 ))",
+    "a $(( 1 + $(@) ))",
+    "@ > b",
+    "@ 2>&1",
+    "a <<E\n@\nE\n",
+    "a <<'E'\n@\nE\n",
+    "$(a <<E\n@\nE\n)",
+    "a <<<@",
+    "coproc @",
+    "@ & @",
+    "@\n@",
+    "a # @",
+    "a '@'",
+    "a \"@\"",
+    "a $'@'",
+    "a \\\n@",
+    "a ${x/@/b}",
+    "a ${x#@}",
+    "a ${x[@]}",
+    "a @#b",
+    "select x in a; do @; done",
+    "for ((;;)); do @; done",
+    "until @; do b; done",
+    "a{@,b}",
+    "a @=b",
+    "a >@",
+    "@ <b",
+    "if a; then b; else @; fi",
+    "$((a) ; @)",
+    "((a) ; @)",
+    "`a $(b)`",
+    "[[ a =~ ^(@|b)$ ]]",
+    "{ @ }",
+    "( @",
+    "@ )",
+    "@ ;; b",
+    "@ fi",
+    "a @ (",
+];
+
+/// Where they may differ, by what stands in the script.
+///
+/// We refuse what bash reads: what it reads only to fail when it runs, and what it expands twice.
+/// That is the safe side. The other way round nothing is known.
+const REFUSED_ONLY_HERE: &[(&str, &str)] = &[
+    ("bad `${ … }`", "bash finds a bad substitution only when it runs it"),
+    ("expected `}` after `${`", "the same"),
+    ("a quoted expansion within arithmetic", "expanded twice"),
+    ("a parenthesis in an expansion within parentheses", "read differently when it runs"),
+    ("single quotes that do not quote", "expanded although quoted"),
+    ("`$'…'` with a special character within an expansion", "expanded although quoted"),
+    ("a here-document without a body before `)`", "versions of bash differ"),
+    ("expected the name of", "bash finds a bad name only when it runs it"),
+    ("expected a plain name before `()`", "the same"),
+    ("`!(` has two meanings", "a pattern with `extglob` on"),
+    ("unexpected text after an array", "a list or a text, depending on the variable"),
+    ("a backslash at the end", "bash keeps or drops it, depending on the lines before"),
+    ("a list cannot be assigned to an element", "bash finds that only when it runs it"),
+    ("a `}` within a subscript", "bash finds a bad substitution only when it runs it"),
+    ("something unbalanced within counted parentheses", "bash counts without reading"),
+];
+
+/// What bash reads only when it runs it, so that `-n` finds no error in it; and `coproc`, after
+/// which it takes some reserved words and not others.
+const READ_WHEN_RUN: &[&str] = &["`", "$((", "$[", "<<", "coproc"];
+
+#[test]
+fn bash_reads_what_we_read() {
+    let scripts = scripts();
+    assert!(scripts.len() > 500, "{}", scripts.len());
+    let mut wrong = Vec::new();
+    for (script, bash_reads) in scripts.iter().zip(ask_bash(&scripts)) {
+        let error = parse(script).error.map(|error| error.message);
+        match (&error, bash_reads) {
+            (None, true) | (Some(_), false) => {}
+            (None, false) => wrong.push(format!("bash refuses {script:?}")),
+            (Some(error), true) => {
+                let read_later = READ_WHEN_RUN.iter().any(|sign| script.contains(sign));
+                if !read_later && !REFUSED_ONLY_HERE.iter().any(|(known, _)| error.contains(known))
+                {
+                    wrong.push(format!("bash reads {script:?}, we say {error}"));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), scripts.len(), wrong.join("\n"));
+}
+
+#[test]
+fn bash_runs_only_what_we_saw() {
+    let asked = Command::new("bash").args(["-c", "printf %s \"$BASH\""]).output().unwrap();
+    let program = String::from_utf8(asked.stdout).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("log");
+    let setup = folder.path().join("setup");
+    fs::write(
+        &setup,
+        r#"command_not_found_handle() { local IFS=$'\37'; printf '%s\37\36' "$*"; } >>"$LOG""#,
+    )
+    .unwrap();
+    let mut ran = 0;
+    for (index, script) in scripts().iter().enumerate() {
+        let parsed = parse(script);
+        // What may run for ever, or in the background after bash has ended.
+        let endless = ["until", "while", "((;;", "select", "coproc", "&"];
+        if parsed.error.is_some() || endless.iter().any(|word| script.contains(word)) {
+            continue;
+        }
+        let mut seen = ParsedCommands::default();
+        seen.list(&parsed.list);
+        if seen.unknown {
+            continue;
+        }
+        let work = folder.path().join(index.to_string());
+        fs::create_dir(&work).unwrap();
+        fs::write(&log, "").unwrap();
+        let mut bash = Command::new(&program);
+        bash.args(["-c", "--", script]).current_dir(&work).env_clear();
+        bash.env("PATH", "/nonexistent").env("BASH_ENV", &setup).env("LOG", &log);
+        bash.stdin(Stdio::null()).output().unwrap();
+        for line in fs::read_to_string(&log).unwrap().split_terminator("\x1F\x1E") {
+            let argv: Vec<&str> = line.split('\x1F').collect();
+            assert!(seen.has(&argv), "bash ran {argv:?} in {script:?}; we saw {:?}", seen.commands);
+            ran += 1;
+        }
+    }
+    assert!(ran > 200, "{ran} commands ran");
+}
+
+/// The commands in a tree: each argument that is certain, and `None` for the others.
+#[derive(Default)]
+struct ParsedCommands {
+    commands: Vec<Vec<Option<String>>>,
+    /// Whether the program of one of them is not certain.
+    unknown: bool,
+}
+
+impl ParsedCommands {
+    /// Whether a command that ran is among them. After an uncertain argument anything goes.
+    fn has(&self, argv: &[&str]) -> bool {
+        self.commands.iter().any(|command| {
+            let certain = command.iter().take_while(|arg| arg.is_some()).count();
+            let alike = command.iter().flatten().take(certain).eq(argv.iter().take(certain));
+            alike && (certain < command.len() || certain == argv.len())
+        })
+    }
+
+    fn list(&mut self, list: &CommandList) {
+        list.items.iter().flat_map(|item| &item.pipeline.commands).for_each(|c| self.command(c));
+    }
+
+    fn command(&mut self, command: &ast::ShellCommand) {
+        command.redirects.iter().for_each(|redirect| self.word(&redirect.target));
+        match &command.kind {
+            ShellCommandKind::Simple(simple) => {
+                for assignment in &simple.assignments {
+                    match &assignment.value {
+                        AssignmentValue::Scalar(word) => self.word(word),
+                        AssignmentValue::Array(words) => self.words(words),
+                    }
+                }
+                self.words(&simple.words);
+                let argv: Vec<Option<String>> = simple.words.iter().map(certain).collect();
+                self.unknown |= argv.first().is_some_and(Option::is_none);
+                self.commands.push(argv);
+            }
+            ShellCommandKind::Subshell(list) | ShellCommandKind::Group(list) => self.list(list),
+            ShellCommandKind::If { branches, otherwise } => {
+                branches.iter().flat_map(|(a, b)| [a, b]).for_each(|list| self.list(list));
+                otherwise.iter().for_each(|list| self.list(list));
+            }
+            ShellCommandKind::While { condition, body } => {
+                self.list(condition);
+                self.list(body);
+            }
+            ShellCommandKind::For { words, body, .. } => {
+                words.iter().for_each(|words| self.words(words));
+                self.list(body);
+            }
+            ShellCommandKind::ArithmeticFor { header, body } => {
+                self.word(header);
+                self.list(body);
+            }
+            ShellCommandKind::Case { subject, arms } => {
+                self.word(subject);
+                for (patterns, body) in arms {
+                    self.words(patterns);
+                    self.list(body);
+                }
+            }
+            ShellCommandKind::Arithmetic(word) => self.word(word),
+            ShellCommandKind::Test(words) => self.words(words),
+            ShellCommandKind::Function { body, .. } | ShellCommandKind::Coprocess(body) => {
+                self.command(body)
+            }
+        }
+    }
+
+    fn words(&mut self, words: &[ShellWord]) {
+        words.iter().for_each(|word| self.word(word));
+    }
+
+    fn word(&mut self, word: &ShellWord) {
+        for part in &word.parts {
+            match part {
+                WordPart::Text { .. } => {}
+                WordPart::Parameter(parameter) => self.words(&parameter.words),
+                WordPart::Command { list, .. } | WordPart::Process { list } => self.list(list),
+                WordPart::Arithmetic(word) => self.word(word),
+            }
+        }
+    }
+}
+
+/// The text of a word in which nothing is expanded.
+fn certain(word: &ShellWord) -> Option<String> {
+    let mut all = String::new();
+    for part in &word.parts {
+        match part {
+            WordPart::Text { text, quoted }
+                if *quoted || !text.contains(['*', '?', '[', '{', '~']) =>
+            {
+                all += text
+            }
+            _ => return None,
+        }
+    }
+    Some(all)
+}
+
+/// The corpus: every shape with every simple filling, some within others, and pieces at random.
+fn scripts() -> Vec<String> {
+    let mut random = RandomSource(2026);
+    let mut scripts = BTreeSet::new();
+    for shape in SHAPES {
+        for filling in ["a", "$x", "a b", "'c d'"] {
+            scripts.insert(shape.replace('@', filling));
+        }
+        for _ in 0..6 {
+            let inner = random.pick(SHAPES).replace('@', "a");
+            scripts.insert(shape.replacen('@', &inner, 1).replace('@', "b"));
+        }
+    }
+    for _ in 0..700 {
+        let count = 1 + random.below(7);
+        let pieces: Vec<&str> = (0..count).map(|_| random.pick(PIECES)).collect();
+        scripts.insert(pieces.join(if random.below(3) == 0 { "" } else { " " }));
+    }
+    scripts.into_iter().collect()
+}
+
+/// Whether bash reads each of the scripts. It says nothing of an error within `[[` but on its
+/// standard error, where warnings go as well.
+fn ask_bash(scripts: &[String]) -> Vec<bool> {
+    const ASK: &str = r#"for script; do
+        said=$("$BASH" --norc --noprofile -n -c -- "$script" 2>&1 </dev/null) || { echo n; continue; }
+        answer=y
+        while IFS= read -r line; do
+            case $line in '' | *'warning: '*) ;; *) answer=n ;; esac
+        done <<<"$said"
+        echo $answer
+    done"#;
+    let mut answers = Vec::new();
+    for batch in scripts.chunks(400) {
+        let output = Command::new("bash").args(["-c", ASK, "bash"]).args(batch).output().unwrap();
+        answers.extend(String::from_utf8(output.stdout).unwrap().lines().map(|line| line == "y"));
+    }
+    assert_eq!(answers.len(), scripts.len());
+    answers
+}
+
+/// A small generator, the same on every machine.
+pub(crate) struct RandomSource(pub(crate) u64);
+
+impl RandomSource {
+    pub(crate) fn below(&mut self, limit: usize) -> usize {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % limit
+    }
+
+    pub(crate) fn pick<'a>(&mut self, from: &[&'a str]) -> &'a str {
+        from[self.below(from.len())]
+    }
+}

@@ -1,0 +1,113 @@
+//! The one place here that knows the engine's API: rules and calls as short texts, verdicts as words.
+
+use std::path::PathBuf;
+
+use zero_core::{CommandExecution, Effect, PathZone, RiskLevel, TargetPath};
+use zero_policy::rule::{RuleOwner, RuleSource};
+use zero_policy::{
+    DecisionRequest, EmptyMachine, PermissionMode, PolicyDecision, PolicyEngine,
+    PolicyEngineConfig, PolicyRule, Verdict,
+};
+
+/// The workspace of all tests here.
+pub(crate) const ROOT: &str = "/w";
+pub(crate) const HOME: &str = "/home/me";
+
+/// An engine with rules such as `allow Bash(git:*); deny Read(.env)`.
+pub(crate) fn engine(rules: &str, mode: PermissionMode) -> PolicyEngine {
+    engine_of(rules, mode, RuleOwner::Person)
+}
+
+pub(crate) fn engine_of(rules: &str, mode: PermissionMode, owner: RuleOwner) -> PolicyEngine {
+    PolicyEngine::new(config_of(rules, mode, owner))
+}
+
+/// What such an engine is made of.
+pub(crate) fn config_of(rules: &str, mode: PermissionMode, owner: RuleOwner) -> PolicyEngineConfig {
+    let rules = rules.split("; ").filter(|rule| !rule.is_empty()).map(|rule| {
+        let (verdict, text) = rule.split_once(' ').unwrap();
+        let verdict = Verdict::ALL.into_iter().find(|v| v.word() == verdict).unwrap();
+        let source = RuleSource { name: "test".to_owned(), line: None, owner };
+        PolicyRule::parse(text, verdict, source).unwrap()
+    });
+    PolicyEngineConfig {
+        rules: rules.collect(),
+        mode,
+        roots: vec![PathBuf::from(ROOT)],
+        home: Some(PathBuf::from(HOME)),
+        config_dir: Some(PathBuf::from("/home/me/.config/zero")),
+        state_dir: Some(PathBuf::from("/home/me/.local/state/zero")),
+        ..PolicyEngineConfig::default()
+    }
+}
+
+/// Judges a shell command.
+pub(crate) fn bash(engine: &PolicyEngine, command: &str) -> PolicyDecision {
+    let effects = [Effect::Exec(CommandExecution::shell(command))];
+    let (tool, risk) = ("Bash", RiskLevel::High);
+    engine.decide(DecisionRequest {
+        tool,
+        risk,
+        effects: &effects,
+        grants: &[],
+        mode: None,
+        world: &EmptyMachine,
+    })
+}
+
+/// Judges a call of a tool by its effects.
+pub(crate) fn effects(
+    engine: &PolicyEngine,
+    tool: &str,
+    risk: RiskLevel,
+    effects: &[Effect],
+) -> PolicyDecision {
+    engine.decide(DecisionRequest {
+        tool,
+        risk,
+        effects,
+        grants: &[],
+        mode: None,
+        world: &EmptyMachine,
+    })
+}
+
+/// Judges a call of a file tool.
+pub(crate) fn file(engine: &PolicyEngine, tool: &str, path: &str) -> PolicyDecision {
+    let absolute = zero_policy::path::lexical(&PathBuf::from(ROOT).join(path));
+    let inside = absolute.starts_with(ROOT);
+    let whereabouts = if inside { PathZone::Workspace } else { PathZone::Outside };
+    let target = TargetPath::new(path, absolute, whereabouts);
+    let (risk, effects) = match tool {
+        "Write" => (RiskLevel::Medium, vec![Effect::Write(target)]),
+        "Edit" => (RiskLevel::Medium, vec![Effect::Read(target.clone()), Effect::Write(target)]),
+        "Delete" => (RiskLevel::Critical, vec![Effect::Delete(target)]),
+        _ => (RiskLevel::Low, vec![Effect::Read(target)]),
+    };
+    engine.decide(DecisionRequest {
+        tool,
+        risk,
+        effects: &effects,
+        grants: &[],
+        mode: None,
+        world: &EmptyMachine,
+    })
+}
+
+/// Checks the verdict on a command.
+#[track_caller]
+pub(crate) fn check(rules: &str, command: &str, expected: &str) {
+    check_mode(PermissionMode::Ask, rules, command, expected);
+}
+
+#[track_caller]
+pub(crate) fn check_mode(mode: PermissionMode, rules: &str, command: &str, expected: &str) {
+    let decision = bash(&engine(rules, mode), command);
+    assert_eq!(
+        decision.verdict.word(),
+        expected,
+        "`{command}` under `{rules}`: {}\n{:#?}",
+        decision.reason,
+        decision.effects
+    );
+}

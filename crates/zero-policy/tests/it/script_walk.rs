@@ -1,0 +1,252 @@
+//! What a script is said to run: its programs in order, and `?` when something is doubted.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use zero_policy::shell::analyse;
+use zero_policy::shell::analysis::{AnalysisNodeKind, ScriptAnalysis, WorkingFolders};
+
+use crate::cpu_time;
+use crate::engine_harness::{HOME, ROOT};
+
+fn said(script: &str) -> ScriptAnalysis {
+    analyse(script, Path::new(ROOT), Some(Path::new(HOME)))
+}
+
+fn is_doubted(analysis: &ScriptAnalysis) -> bool {
+    analysis.nodes.iter().any(|node| matches!(node.kind, AnalysisNodeKind::Doubt(_)))
+}
+
+/// Checks that the last command may run in these folders.
+#[track_caller]
+fn runs_in(script: &str, expected: &[&str]) {
+    let analysis = said(script);
+    let folders = analysis.nodes.iter().rev().find_map(|node| match &node.kind {
+        AnalysisNodeKind::Command(invocation) => Some(invocation.folders.clone()),
+        _ => None,
+    });
+    let expected = match expected {
+        [] => WorkingFolders::Unknown,
+        some => WorkingFolders::OneOf(some.iter().map(PathBuf::from).collect()),
+    };
+    assert_eq!(folders, Some(expected), "{script}");
+}
+
+/// Checks that nothing is doubted and that these commands are said, in this order.
+#[track_caller]
+fn check(script: &str, expected: &str) {
+    let analysis = said(script);
+    let commands: Vec<&str> = analysis
+        .nodes
+        .iter()
+        .filter(|node| matches!(node.kind, AnalysisNodeKind::Command(_)))
+        .map(|node| node.label.as_str())
+        .collect();
+    assert_eq!(commands.join("; "), expected, "{script}");
+    assert!(!is_doubted(&analysis), "{script}: {:#?}", analysis.nodes);
+}
+
+#[track_caller]
+fn doubted(scripts: &[&str]) {
+    for script in scripts {
+        assert!(is_doubted(&said(script)), "{script}");
+    }
+}
+
+#[track_caller]
+fn certain(scripts: &[&str]) {
+    for script in scripts {
+        let analysis = said(script);
+        assert!(!is_doubted(&analysis), "{script}: {:#?}", analysis.nodes);
+    }
+}
+
+#[test]
+fn a_text_that_is_calculated_may_run_a_command() {
+    doubted(&[
+        "x='q['; x+='$(rm a)]'; ((x))",
+        "n=$(:); x=\"$n\"'q[$(rm a)]'; ((x))",
+        "read x <<< 'q[$(rm a)]'; ((x))",
+        "read x <<< 'q[$(rm a)]'; : $((x+1))",
+        "read x <<< 'q[$(rm a)]'; [[ $x -gt 0 ]]",
+        "read x <<< 'q[$(rm a)]'; [[ x -gt 0 ]]",
+        "read x <<< 'q[$(rm a)]'; y=x; ((y))",
+        "read x <<< 'q[$(rm a)]'; : ${HOME:x}",
+        "read x <<< 'q[$(rm a)]'; w[x]=1",
+        "read x <<< 'q[$(rm a)]'; : ${w[x]}",
+        "read x <<< 'q[$(rm a)]'; : ${w[x]#a}",
+        "read x <<< 'q[$(rm a)]'; let y=x",
+        "read x <<< 'q[$(rm a)]'; declare -i y=x",
+        "read x <<< 'q[$(rm a)]'; for ((i=x;i<0;)); do :; done",
+        "for x in 'q[$(rm a)]'; do ((x)); done",
+        "set -- 'q[$(rm a)]'; (($1))",
+        "f() { echo $(($1)); }; f 'q[$(rm a)]'",
+        "[[ -v 'q[$(rm a)]' ]]",
+        "[[ 'q[$(rm a)]' -eq 0 ]]",
+        "((PATH=5)); ls",
+    ]);
+}
+
+#[test]
+fn counting_is_not_doubted() {
+    certain(&[
+        "i=0; while [ $i -lt 5 ]; do echo $i; i=$((i+1)); done",
+        "i=0; while ((i < 5)); do echo $i; ((i++)); done",
+        "for ((i=0; i<5; i++)); do echo $((i * 2)); done",
+        "for i in 1 2 3; do echo $((i * 2)); done",
+        "for i in {1..20}; do echo $((i * 2)); done",
+        "for i in $(seq 1 5); do echo $((i * 2)); done",
+        "n=$(ls | wc -l); if ((n > 3)); then echo many; fi",
+        "[[ $(wc -l < f) -gt 3 ]] && echo long",
+        "n=$(date +%s); echo $((n / 60))",
+        "f() { local n=0; ((n++)); echo $n; }; f",
+        "let x=1; echo $x",
+        "x=abc; echo ${x:1:2} ${x#a} ${#x}",
+        "[[ $a == b* ]] && echo yes",
+    ]);
+}
+
+#[test]
+fn what_is_assigned_is_not_always_what_is_held() {
+    doubted(&[
+        "readonly q=rm\nq=ls\n$q a",
+        "f() { readonly q=rm; }; f; q=ls; $q a",
+        "for i in 1 2; do q=ls; $q a; declare -r q=rm; done",
+        "declare -l q; q=RM; $q a",
+        "declare -u q; q=rm; $q a",
+        "_=ls; : rm; $_ a",
+        "OPTARG=ls; set -- -a rm; getopts a: o; $OPTARG b",
+        "x=ls; x=rm eval '$x a'",
+        "x=ls; f() { x=rm; }; for i in 1 2; do $x a; f; done",
+        "x=; for i in 1 2; do $x rm a; : ${x:=sudo}; done",
+        "x=ls; if true; then git() { x=rm; }; fi; git status; $x a",
+        "shopt -s lastpipe; x=ls; echo rm | read x; $x a",
+        "trap 'x=rm' DEBUG; x=ls; $x a",
+        "select x in ls; do $x rm a; break; done",
+        "coproc PATH { cat; }; ls",
+        "{PATH}>f; ls",
+        "PWD=/etc; f() { cat $PWD/x; }",
+        "unset HOME; ls ~",
+    ]);
+    check("x=ls; exec {x}>o; touch b", "exec; touch b");
+}
+
+#[test]
+fn a_function_is_not_the_program_of_its_name() {
+    check("f() { rm a; }; f", "rm a; f");
+    check("npm() { :; }; command npm a", ":; command npm a; npm a");
+    check("npm() { :; }; bash -c 'npm a'", ":; bash -c npm a; npm a");
+    doubted(&["npm() { :; }; unset -f npm; npm a", "npm() { :; }; unset npm; npm a"]);
+    certain(&["cleanup() { rm a; }; trap cleanup EXIT; ls"]);
+}
+
+#[test]
+fn words_become_what_the_shell_makes_of_them() {
+    check("touch {3..1}", "touch 3 2 1");
+    check("[ a ]; [ -f [a] ]", "[ a ]; [ -f [a] ]");
+    check("touch {c..a}", "touch c b a");
+    check("touch x=~ x=~/a:~/b -x=~/y", "touch x=/home/me x=/home/me/a:/home/me/b -x=~/y");
+    check("x=a:~; touch $x", "touch a:/home/me");
+    check("eval -- rm a", "eval -- rm a; rm a");
+    // More words may follow one that is only known in part, but not within quotes.
+    check("touch a$x", "touch a$x ");
+    check("touch \"a$x\"", "touch \"a$x\"");
+    check("touch a$((1))", "touch a$((1))");
+}
+
+#[test]
+fn the_folder_is_followed() {
+    runs_in("cd a && rm b", &["/w/a"]);
+    runs_in("cd a || rm b", &["/w"]);
+    runs_in("cd a; rm b", &["/w/a", "/w"]);
+    runs_in("cd a && rm b &", &["/w/a"]);
+    runs_in("cd a && ls & rm b", &["/w"]);
+    runs_in("! cd a && rm b", &["/w/a", "/w"]);
+    runs_in("if ! cd a; then rm b; fi", &["/w/a", "/w"]);
+    runs_in("cd -P a && cd .. && rm b", &[]);
+    runs_in("f() { cd a; f; rm b; }", &[]);
+    runs_in("cd -LP a && rm b", &[]);
+    runs_in("cd - && rm b", &[]);
+    runs_in("pushd && rm b", &[]);
+    runs_in("pushd -n a && rm b", &[]);
+    runs_in("trap 'rm b' EXIT; cd a", &[]);
+    runs_in("trap 'rm b' EXIT; ls", &["/w"]);
+    runs_in("until cd a; do rm b; done", &[]);
+    runs_in("(cd a; ls); rm b", &["/w"]);
+}
+
+#[test]
+fn options_of_the_shell_change_what_follows() {
+    doubted(&[
+        "shopt -s extglob\nls",
+        "shopt -s expand_aliases",
+        "shopt -s dotglob; ls *",
+        "set -o posix",
+        "set -k; ls PATH=x",
+        "set -P; cd a",
+        "set +B; ls {a,b}",
+        "set $x; ls",
+    ]);
+    certain(&["set -euo pipefail; ls", "set -x; ls", "shopt -s failglob; ls *.x", "set -- a b"]);
+}
+
+#[test]
+fn another_shell_reads_other_things() {
+    doubted(&[
+        "sh -c '((rm a))'",
+        "sh -c '(\\\n(rm a))'",
+        "sh -c 'x=ls; declare x=rm; $x a'",
+        "sh -c 'cd a &> o; rm b'",
+        "sh -c 'rm {a,b}'",
+        "sh -c '[[ a < b ]]'",
+        "sh <<'E'\n((rm a))\nE\n",
+        "watch '((rm a))'",
+        "sh -c 'time { x=a; touch $x; }'",
+        "sh -c 'touch x=~/a'",
+        "sh -c 'x=l; x+=s; $x a'",
+    ]);
+    certain(&["sh -c 'ls $((1 + 2)) && echo \"{a,b}\"'", "bash -c 'ls {a,b} && [[ a < b ]]'"]);
+}
+
+#[test]
+fn a_long_line_is_followed_in_short_time() {
+    let many = |piece: &str, count: usize| piece.repeat(count);
+    let assignments: String = (0..2000).map(|at| format!("v{at}=$v{}x; ", at / 2)).collect();
+    let lines = [
+        many("git status; ", 10_000),
+        many("cd a && ls b || echo c; ", 5_000),
+        many("echo a | ", 10_000) + "cat",
+        many("echo a | bash | ", 2_000) + "cat",
+        many("x=a$x; ", 2_000),
+        many("x=a ls; ", 2_000),
+        "x=abc; ".to_owned() + &many("x=$x$x; ", 60) + &many("ls $x$x; ", 2_000),
+        assignments,
+        many("( ", 40) + "ls" + &many(" )", 40),
+        many("f() { ls; }; f; ", 3_000),
+        many("for i in 1 2 3 4 5 6 7 8; do ", 12) + "ls; " + &many("done; ", 12),
+        many("if ls; then x=a; else x=b; fi; ", 2_000),
+    ];
+    for line in lines {
+        let start = cpu_time::used();
+        let analysis = said(&line);
+        let took = cpu_time::used() - start;
+        let shown: String = line.chars().take(40).collect();
+        // Without optimization, on a slow machine; it takes a fraction of it.
+        assert!(took < Duration::from_secs(20), "{shown}: {took:?}");
+        println!("{shown}: {took:?}, {} nodes", analysis.nodes.len());
+    }
+}
+
+#[test]
+fn scripts_within_scripts_do_not_multiply_without_end() {
+    let mut script = "ls\n".to_owned();
+    for level in 0..6 {
+        let shells = " | bash".repeat(60);
+        script = format!("cat <<'E{level}'{shells}\n{script}E{level}\n");
+    }
+    let start = cpu_time::used();
+    let analysis = said(&script);
+    assert!(is_doubted(&analysis));
+    let took = cpu_time::used() - start;
+    assert!(took < Duration::from_secs(20), "{took:?}");
+}

@@ -1,0 +1,74 @@
+//! What is a tool's own to use: notes, and a host inside that settings name.
+
+use std::path::PathBuf;
+
+use zero_core::{Effect, NoteChange, PathZone, RiskLevel, TargetPath};
+use zero_policy::PermissionMode;
+
+use crate::engine_harness::{effects, engine};
+
+fn note(scope: &str, forgets: bool) -> Effect {
+    let written = ".zero/memory/a.md";
+    let file = (scope == "project")
+        .then(|| TargetPath::new(written, PathBuf::from("/w").join(written), PathZone::Workspace));
+    Effect::Note(NoteChange { scope: scope.to_owned(), name: "a".to_owned(), forgets, file })
+}
+
+#[track_caller]
+fn check(rules: &str, mode: PermissionMode, tool: &str, effect: Effect, expected: &str) {
+    let decision = effects(&engine(rules, mode), tool, RiskLevel::Medium, &[effect]);
+    let by = decision.rule.as_deref().unwrap_or("default");
+    assert_eq!(format!("{} by {by}", decision.verdict.word()), expected, "{rules}");
+}
+
+#[test]
+fn a_note_is_judged_by_its_tool_and_by_what_denies_its_file() {
+    let check = |rules: &str, mode, effect, expected: &str| {
+        check(rules, mode, "Memory", effect, expected);
+    };
+    for scope in ["project", "user"] {
+        for mode in [PermissionMode::Ask, PermissionMode::AcceptEdits, PermissionMode::Auto] {
+            check("", mode, note(scope, false), "ask by default");
+        }
+        check("", PermissionMode::Plan, note(scope, false), "deny by default");
+        check("allow Memory", PermissionMode::Plan, note(scope, false), "deny by default");
+        check("allow Memory", PermissionMode::Ask, note(scope, true), "allow by Memory");
+        check(
+            "allow Memory; deny Memory",
+            PermissionMode::Ask,
+            note(scope, false),
+            "deny by Memory",
+        );
+    }
+    let both = "allow Memory; deny Edit(.zero/memory/**)";
+    check(both, PermissionMode::Ask, note("project", false), "deny by Edit(.zero/memory/**)");
+    check(both, PermissionMode::Ask, note("project", true), "deny by Edit(.zero/memory/**)");
+    check(both, PermissionMode::Ask, note("user", false), "allow by Memory");
+    let asked = "allow Memory; ask Write(.zero/**)";
+    check(asked, PermissionMode::Ask, note("project", false), "ask by Write(.zero/**)");
+    // A rule for files opens none.
+    check("allow Edit(.zero/**)", PermissionMode::Ask, note("project", false), "ask by default");
+}
+
+#[test]
+fn a_host_that_settings_name_is_judged_by_its_tool_and_by_what_denies_it() {
+    let check = |rules: &str, expected: &str| {
+        let host = Effect::Endpoint("127.0.0.1".to_owned());
+        check(rules, PermissionMode::Ask, "WebSearch", host, expected);
+    };
+    check("", "ask by default");
+    check("allow WebSearch", "allow by WebSearch");
+    // A rule for hosts opens none, least of all one for many of them.
+    check("allow WebFetch(domain:127.0.0.1)", "ask by default");
+    check("allow WebFetch(domain:*)", "ask by default");
+    check("allow WebFetch", "ask by default");
+    check("allow WebSearch; deny WebFetch(domain:127.0.0.1)", "deny by WebFetch(domain:127.0.0.1)");
+    check("allow WebSearch; ask WebFetch(domain:127.0.0.1)", "ask by WebFetch(domain:127.0.0.1)");
+    check("deny WebSearch", "deny by WebSearch");
+}
+
+#[test]
+fn a_host_that_no_rule_can_be_held_against_is_asked_about() {
+    let host = Effect::Endpoint("a b".to_owned());
+    check("allow WebSearch", PermissionMode::Ask, "WebSearch", host, "ask by default");
+}

@@ -1,0 +1,148 @@
+//! How a row is tied to the one before it.
+//!
+//! A line of the log ends with `,"seq":N,"prev":"…","hash":"…"}`. `seq` is the row's place in the
+//! whole log, counted from 1; `prev` is the hash of the row before it, 64 zeros for the first;
+//! `hash` is the SHA-256 of the line's bytes up to `,"hash":"`, without it. So a hash stands for its
+//! row and for all rows before it, and any tool that can cut a line can check it.
+
+use std::fmt;
+use std::str::FromStr;
+
+use zero_sandbox::journal::sha256;
+
+/// A place in the log, and the hash of the row that stands there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChainPosition {
+    /// The place, from 1; 0 is before the first row.
+    pub seq: u64,
+    /// The hash, 64 lower-case hexadecimal digits.
+    pub hash: String,
+}
+
+impl ChainPosition {
+    /// The place before the first row.
+    pub(super) fn start() -> Self {
+        Self { seq: 0, hash: "0".repeat(HASH_LEN) }
+    }
+}
+
+impl fmt::Display for ChainPosition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.seq, self.hash)
+    }
+}
+
+/// A text that names no row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "write it as SEQ:HASH, as `zero audit verify` prints it: a number and 64 hexadecimal digits"
+)]
+pub struct InvalidChainPosition;
+
+impl FromStr for ChainPosition {
+    type Err = InvalidChainPosition;
+
+    fn from_str(text: &str) -> Result<Self, InvalidChainPosition> {
+        let (seq, hash) = text.trim().split_once(':').ok_or(InvalidChainPosition)?;
+        let (seq, hash) = (number(seq).ok_or(InvalidChainPosition)?, hash.to_ascii_lowercase());
+        if is_hash(&hash) { Ok(Self { seq, hash }) } else { Err(InvalidChainPosition) }
+    }
+}
+
+/// How a line is tied to the one before it, as it says itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChainLink {
+    /// The row's place, and its hash as recorded.
+    pub pin: ChainPosition,
+    /// The hash of the row before.
+    pub prev: String,
+    /// The hash that the line's bytes have.
+    pub computed: String,
+}
+
+impl ChainLink {
+    /// Reads the end of a line; nothing when it is not tied to anything.
+    pub fn of(line: &[u8]) -> Option<Self> {
+        let line = std::str::from_utf8(line.strip_suffix(b"\n").unwrap_or(line)).ok()?;
+        let (body, hash) = line.strip_suffix("\"}")?.rsplit_once(HASH)?;
+        let (rest, prev) = body.strip_suffix('"')?.rsplit_once(PREV)?;
+        let (_, seq) = rest.rsplit_once(SEQ)?;
+        let seq = number(seq)?;
+        (is_hash(hash) && is_hash(prev)).then(|| Self {
+            pin: ChainPosition { seq, hash: hash.to_owned() },
+            prev: prev.to_owned(),
+            computed: sha256(body.as_bytes()),
+        })
+    }
+
+    /// Whether the line's bytes have the hash it says.
+    pub fn is_right(&self) -> bool {
+        self.pin.hash == self.computed
+    }
+}
+
+/// Ties a row, given as a JSON object, to the one before it. Gives the line and where it stands.
+pub(super) fn tie(object: &[u8], before: &ChainPosition) -> Option<(Vec<u8>, ChainPosition)> {
+    let seq = before.seq.checked_add(1)?;
+    let open = object.strip_suffix(b"}")?;
+    let mut line = Vec::with_capacity(open.len() + 2 * HASH_LEN + 64);
+    line.extend_from_slice(open);
+    for part in [SEQ, &seq.to_string(), PREV, &before.hash, "\""] {
+        line.extend_from_slice(part.as_bytes());
+    }
+    let hash = sha256(&line);
+    for part in [HASH, &hash, "\"}"] {
+        line.extend_from_slice(part.as_bytes());
+    }
+    Some((line, ChainPosition { seq, hash }))
+}
+
+const SEQ: &str = ",\"seq\":";
+const PREV: &str = ",\"prev\":\"";
+const HASH: &str = ",\"hash\":\"";
+const HASH_LEN: usize = 64;
+/// Highest place believed: every JSON reader can hold it, and there is always a next one.
+const SEQ_MAX: u64 = 1 << 53;
+
+pub(super) fn is_hash(text: &str) -> bool {
+    text.len() == HASH_LEN && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+/// A place, in the one way it is written: digits, without zeros in front.
+fn number(text: &str) -> Option<u64> {
+    let seq = text.parse().ok().filter(|seq| (1..SEQ_MAX).contains(seq))?;
+    (seq.to_string() == text).then_some(seq)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tied_row_says_where_it_stands_and_shows_every_change() {
+        let (first, pin) = tie(br#"{"a":1}"#, &ChainPosition::start()).unwrap();
+        let text = String::from_utf8(first.clone()).unwrap();
+        let zeros = "0".repeat(64);
+        assert_eq!(text, format!(r#"{{"a":1,"seq":1,"prev":"{zeros}","hash":"{}"}}"#, pin.hash));
+        let (second, _) = tie(br#"{"a":2}"#, &pin).unwrap();
+        let link = ChainLink::of(&second).unwrap();
+        assert_eq!((link.pin.seq, &link.prev, link.is_right()), (2, &pin.hash, true));
+        for at in 0..first.len() {
+            let mut changed = first.clone();
+            changed[at] ^= 1;
+            let is_right = ChainLink::of(&changed).is_some_and(|link| link.is_right());
+            assert!(!is_right, "byte {at} of {text}");
+        }
+    }
+
+    #[test]
+    fn a_pin_is_read_as_it_is_written() {
+        let pin = ChainPosition { seq: 12, hash: "ab".repeat(32) };
+        assert_eq!(pin.to_string().parse(), Ok(pin));
+        let hash = "0".repeat(64);
+        for bad in ["", "12", "12:", "12:ab", "0:ab", &format!("x:{hash}"), &format!("012:{hash}")]
+        {
+            assert_eq!(bad.parse::<ChainPosition>(), Err(InvalidChainPosition), "{bad}");
+        }
+    }
+}

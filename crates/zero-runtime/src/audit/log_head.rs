@@ -1,0 +1,61 @@
+//! The file that says where the log ends.
+//!
+//! Rows removed from the end leave a chain that is whole, only shorter. `head` remembers the last
+//! row, so that they are missed. It also says how long that row's file was: as long as this is
+//! so, the next row can be added without reading what is there.
+
+use jiff::civil::Date;
+
+use super::chain_link::{ChainPosition, is_hash};
+
+/// The name of the file.
+pub(super) const HEAD: &str = "head";
+
+/// Where the log ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct LogHead {
+    /// The last row.
+    pub(super) pin: ChainPosition,
+    /// The day whose file it is in.
+    pub(super) day: Date,
+    /// How long that file is with it, in bytes.
+    pub(super) size: u64,
+}
+
+impl LogHead {
+    /// The file's one line, which always has the same length.
+    pub(super) fn to_line(&self) -> String {
+        let Self { pin: ChainPosition { seq, hash }, day, size } = self;
+        format!("{seq:020} {hash} {day} {size:020}\n")
+    }
+
+    /// Reads the line; nothing when it is none of ours.
+    pub(super) fn parse(line: &[u8]) -> Option<Self> {
+        let line = std::str::from_utf8(line).ok()?.strip_suffix('\n')?;
+        let mut parts = line.split(' ');
+        let (seq, hash) = (parts.next()?.parse().ok()?, parts.next().filter(|hash| is_hash(hash))?);
+        let (day, size) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+        let pin = ChainPosition { seq, hash: hash.to_owned() };
+        let head = Self { pin, day, size };
+        (parts.next().is_none() && seq < 1 << 53).then_some(head)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_head_is_read_as_it_is_written_and_always_as_long() {
+        let hash = "0f".repeat(32);
+        for (seq, size) in [(1, 0), (1 << 52, u64::MAX)] {
+            let pin = ChainPosition { seq, hash: hash.clone() };
+            let head = LogHead { pin, day: jiff::civil::date(2026, 1, 2), size };
+            assert_eq!(head.to_line().len(), 118);
+            assert_eq!(LogHead::parse(head.to_line().as_bytes()), Some(head));
+        }
+        for bad in ["", "\n", "1 2 3 4\n", &format!("1 {hash} 2026-01-02 7")] {
+            assert_eq!(LogHead::parse(bad.as_bytes()), None, "{bad}");
+        }
+    }
+}

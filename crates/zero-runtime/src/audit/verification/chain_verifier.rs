@@ -1,0 +1,417 @@
+//! Follows the chain from line to line, and tells what was done to it from where it breaks.
+//!
+//! One change shows at more than one row: the row after a removed one has no predecessor, the row
+//! after an edited one names a hash that is gone. Each change is to be reported once, and where it was
+//! made. So a break is judged only when the row after it is seen.
+
+use super::{
+    FINDINGS_MAX, IntegrityFault, IntegrityFinding, LogHeadState, LogStart, VerificationReport,
+    VerifyOptions,
+};
+use crate::audit::chain_link::{ChainLink, ChainPosition};
+use crate::audit::log_head::HEAD;
+
+/// Most rows that claim one place and are told apart by the row that follows.
+const RIVALS_MAX: usize = 16;
+
+/// Where a line stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct LogLinePosition {
+    /// Which of the files.
+    pub(super) day: usize,
+    /// Its number, from 1.
+    pub(super) line: u64,
+}
+
+/// A row that was read.
+#[derive(Clone, Debug)]
+struct LinkedRow {
+    place: LogLinePosition,
+    link: ChainLink,
+}
+
+impl LinkedRow {
+    /// Whether a row that names `prev` follows this one. An edited row has two hashes: the one it
+    /// says and the one its bytes have. Either may be the true one.
+    fn is_followed_by(&self, prev: &str) -> bool {
+        self.link.pin.hash == prev || self.link.computed == prev
+    }
+}
+
+/// Rows that claim the furthest place, in the order of the file. Usually one.
+#[derive(Clone, Debug)]
+struct ChainTip {
+    seq: u64,
+    rows: Vec<LinkedRow>,
+}
+
+/// Rows that were skipped, which may still come.
+#[derive(Debug)]
+struct SequenceGap {
+    first: u64,
+    last: u64,
+    place: LogLinePosition,
+}
+
+/// A row known elsewhere, which must be in the log.
+#[derive(Debug)]
+struct ExpectedRow {
+    pin: ChainPosition,
+    is_there: bool,
+    other: Option<LogLinePosition>,
+}
+
+/// The chain so far.
+#[derive(Debug)]
+pub(super) struct ChainVerifier {
+    files: Vec<String>,
+    begin: LogStart,
+    tip: Option<ChainTip>,
+    /// Where the chain stood before the row that skipped some, until a row follows that one.
+    before_jump: Option<ChainTip>,
+    /// A row that skipped some which then came: it stands too early, or does not belong here.
+    early: Option<LinkedRow>,
+    gaps: Vec<SequenceGap>,
+    watched: Vec<ExpectedRow>,
+    findings: Vec<(LogLinePosition, IntegrityFault)>,
+    verified: VerificationReport,
+}
+
+impl ChainVerifier {
+    pub(super) fn new(files: Vec<String>, check: &VerifyOptions) -> Self {
+        let mut chain = Self {
+            begin: check.begin,
+            tip: None,
+            before_jump: None,
+            early: None,
+            gaps: Vec::new(),
+            watched: Vec::new(),
+            findings: Vec::new(),
+            verified: VerificationReport { days: files.len(), ..VerificationReport::default() },
+            files,
+        };
+        if let Some(pin) = &check.expect {
+            chain.watch(pin);
+        }
+        chain
+    }
+
+    /// Remembers whether this row comes by.
+    pub(super) fn watch(&mut self, pin: &ChainPosition) {
+        self.watched.push(ExpectedRow { pin: pin.clone(), is_there: false, other: None });
+    }
+
+    /// Notes what is wrong.
+    pub(super) fn found(&mut self, place: LogLinePosition, fault: IntegrityFault) {
+        if let Some((begin, last)) = self.findings.last_mut()
+            && let Some((joined, lines)) = join(last, &fault)
+            && (begin.day, begin.line + lines) == (place.day, place.line)
+        {
+            *last = joined;
+        } else if self.findings.len() < FINDINGS_MAX {
+            self.findings.push((place, fault));
+        } else {
+            self.verified.findings_left_out += 1;
+        }
+    }
+
+    /// A line that was cut off.
+    pub(super) fn torn(&mut self, place: LogLinePosition) {
+        if self.verified.torn.len() < FINDINGS_MAX {
+            self.verified.torn.push((self.file(place), place.line));
+        } else {
+            self.verified.torn_left_out += 1;
+        }
+    }
+
+    /// A row that has no place in the chain.
+    pub(super) fn untied(&mut self, place: LogLinePosition) {
+        if self.tip.is_some() {
+            self.found(place, IntegrityFault::Untied);
+        } else {
+            self.verified.untied += 1;
+        }
+    }
+
+    /// A row that has one.
+    pub(super) fn tied(&mut self, place: LogLinePosition, link: ChainLink) {
+        self.verified.rows += 1;
+        for watched in self.watched.iter_mut().filter(|watched| watched.pin.seq == link.pin.seq) {
+            if watched.pin == link.pin && link.is_right() {
+                watched.is_there = true;
+            } else {
+                watched.other = Some(place);
+            }
+        }
+        let row = LinkedRow { place, link };
+        let Some(tip) = self.tip.take() else {
+            self.first(row);
+            return;
+        };
+        let seq = row.link.pin.seq;
+        match self.early.take() {
+            // The row that came too early is the one between these two.
+            Some(early)
+                if early.link.pin.seq == tip.seq + 1
+                    && seq == tip.seq + 2
+                    && early.is_followed_by(&row.link.prev) =>
+            {
+                self.leave(&tip, Some(&early.link.prev));
+                self.misplaced(&early);
+                self.tip = Some(ChainTip { seq, rows: vec![row] });
+                return;
+            }
+            Some(early) if seq < early.link.pin.seq => self.early = Some(early),
+            Some(early) => self.found(early.place, IntegrityFault::Inserted(early.link.pin.seq)),
+            None => {}
+        }
+        if seq == tip.seq + 1 {
+            self.follow(&tip, row);
+        } else if seq > tip.seq {
+            self.leave(&tip, None);
+            self.skip(tip.seq + 1, seq - 1, row.place);
+            self.before_jump = Some(tip);
+            self.tip = Some(ChainTip { seq, rows: vec![row] });
+        } else if seq == tip.seq {
+            self.rival(tip, row);
+        } else {
+            self.back(tip, row);
+        }
+    }
+
+    /// The first row that is there.
+    fn first(&mut self, row: LinkedRow) {
+        let ChainLink { pin: ChainPosition { seq, .. }, prev, .. } = &row.link;
+        let seq = *seq;
+        self.verified.first = Some(seq);
+        if seq == 1 && *prev != ChainPosition::start().hash {
+            self.found(row.place, IntegrityFault::Replaced(1));
+        }
+        // Old days go first: where rows of the time before the chain are still there, nothing of the
+        // chain was removed on purpose.
+        if seq > 1 && (self.begin == LogStart::FirstRow || self.verified.untied > 0) {
+            self.skip(1, seq - 1, row.place);
+        }
+        self.tip = Some(ChainTip { seq, rows: vec![row] });
+    }
+
+    /// The next row, as it should be.
+    fn follow(&mut self, tip: &ChainTip, row: LinkedRow) {
+        let is_tied = self.leave(tip, Some(&row.link.prev));
+        if !is_tied {
+            self.found(row.place, IntegrityFault::Replaced(row.link.pin.seq));
+        }
+        self.before_jump = None;
+        self.tip = Some(ChainTip { seq: row.link.pin.seq, rows: vec![row] });
+    }
+
+    /// Another row for the same place.
+    fn rival(&mut self, mut tip: ChainTip, row: LinkedRow) {
+        let is_same = tip.rows.iter().any(|other| other.link == row.link);
+        if is_same {
+            self.found(row.place, IntegrityFault::Repeated(tip.seq, tip.seq));
+        } else if tip.rows.len() < RIVALS_MAX {
+            tip.rows.push(row);
+        } else {
+            self.found(row.place, IntegrityFault::Inserted(tip.seq));
+        }
+        self.tip = Some(tip);
+    }
+
+    /// A row from before the furthest place.
+    fn back(&mut self, tip: ChainTip, row: LinkedRow) {
+        let seq = row.link.pin.seq;
+        let before = self.before_jump.take();
+        let goes_on = before.as_ref().is_some_and(|before| {
+            before.seq + 1 == seq
+                && before.rows.iter().any(|other| other.is_followed_by(&row.link.prev))
+        });
+        if goes_on && let [early] = &tip.rows[..] {
+            // Nothing was missing: the row that seemed to skip some is the one that is wrong here.
+            self.fill(seq, tip.seq - 1);
+            if let Some(other) = self.early.replace(early.clone()) {
+                self.found(other.place, IntegrityFault::Inserted(other.link.pin.seq));
+            }
+            self.tip = Some(ChainTip { seq, rows: vec![row] });
+            return;
+        }
+        if self.fill(seq, seq) {
+            self.misplaced(&row);
+        } else if row.link.is_right() {
+            self.found(row.place, IntegrityFault::Repeated(seq, seq));
+        } else {
+            self.found(row.place, IntegrityFault::Inserted(seq));
+        }
+        self.tip = Some(tip);
+    }
+
+    /// A row that belongs to the chain, but elsewhere.
+    fn misplaced(&mut self, row: &LinkedRow) {
+        let seq = row.link.pin.seq;
+        self.found(row.place, IntegrityFault::Moved(seq, seq));
+        if !row.link.is_right() {
+            self.found(row.place, IntegrityFault::Edited(seq));
+        }
+    }
+
+    /// Judges the rows of a place, given what the next row names. Says whether that one is tied to
+    /// one of them; where it is not and one of them was edited, the edit explains it.
+    fn leave(&mut self, tip: &ChainTip, prev: Option<&str>) -> bool {
+        let follows = |row: &LinkedRow| prev.is_some_and(|prev| row.is_followed_by(prev));
+        let chosen = tip.rows.iter().position(follows);
+        let kept = chosen.unwrap_or(0);
+        let mut explained = chosen.is_some();
+        for (index, row) in tip.rows.iter().enumerate() {
+            if index != kept {
+                self.found(row.place, IntegrityFault::Inserted(tip.seq));
+            } else if !row.link.is_right() {
+                explained = true;
+                self.found(row.place, IntegrityFault::Edited(tip.seq));
+            }
+        }
+        explained
+    }
+
+    fn skip(&mut self, first: u64, last: u64, place: LogLinePosition) {
+        if self.gaps.len() < FINDINGS_MAX {
+            self.gaps.push(SequenceGap { first, last, place });
+        } else {
+            self.found(place, IntegrityFault::Removed(first, last));
+        }
+    }
+
+    /// Takes rows out of what is missing; says whether they were.
+    fn fill(&mut self, first: u64, last: u64) -> bool {
+        let Some(at) = self.gaps.iter().position(|gap| gap.first <= first && last <= gap.last)
+        else {
+            return false;
+        };
+        let gap = self.gaps.swap_remove(at);
+        if gap.first < first {
+            self.gaps.push(SequenceGap { first: gap.first, last: first - 1, place: gap.place });
+        }
+        if last < gap.last {
+            self.gaps.push(SequenceGap { first: last + 1, last: gap.last, place: gap.place });
+        }
+        true
+    }
+
+    /// Judges what is left open, and compares the end with what is known of it elsewhere.
+    pub(super) fn end(
+        mut self,
+        check: &VerifyOptions,
+        head: Option<&LogHeadState>,
+    ) -> VerificationReport {
+        let mut tip = self.tip.take();
+        if let (Some(before), Some(early)) = (&tip, self.early.take()) {
+            if early.link.pin.seq == before.seq + 1 {
+                // The last two rows changed places.
+                self.leave(before, Some(&early.link.prev));
+                self.found(
+                    early.place,
+                    IntegrityFault::Moved(early.link.pin.seq, early.link.pin.seq),
+                );
+                tip = Some(ChainTip { seq: early.link.pin.seq, rows: vec![early] });
+            } else {
+                self.found(early.place, IntegrityFault::Inserted(early.link.pin.seq));
+            }
+        }
+        if let Some(tip) = &tip {
+            let known = match head {
+                Some(LogHeadState::Known(head)) if head.pin.seq == tip.seq => Some(&*head.pin.hash),
+                _ => None,
+            };
+            self.leave(tip, known);
+            let last = known.and_then(|hash| tip.rows.iter().find(|row| row.is_followed_by(hash)));
+            self.verified.head = last.or(tip.rows.first()).map(|row| row.link.pin.clone());
+        }
+        for gap in std::mem::take(&mut self.gaps) {
+            self.found(gap.place, IntegrityFault::Removed(gap.first, gap.last));
+        }
+        self.findings.sort_by_key(|(place, _)| *place);
+        let mut verified = std::mem::take(&mut self.verified);
+        verified.findings = self
+            .findings
+            .iter()
+            .map(|(place, fault)| IntegrityFinding {
+                file: self.file(*place),
+                line: Some(place.line),
+                fault: fault.clone(),
+            })
+            .collect();
+        verified.findings.extend(head.and_then(|head| self.judge_head(head, tip.as_ref())));
+        verified.findings.extend(self.judge_expected(check));
+        verified
+    }
+
+    /// Compares the end of the log with the head.
+    fn judge_head(&self, head: &LogHeadState, tip: Option<&ChainTip>) -> Option<IntegrityFinding> {
+        let last = tip.map_or(0, |tip| tip.seq);
+        let at_head = |fault| IntegrityFinding { file: HEAD.to_owned(), line: None, fault };
+        let head = match head {
+            // A writer may be stopped between its row and the head: one row it need not know of.
+            LogHeadState::Empty => return (last > 1).then(|| at_head(IntegrityFault::HeadMissing)),
+            LogHeadState::Missing => {
+                return (last > 0).then(|| at_head(IntegrityFault::HeadMissing));
+            }
+            LogHeadState::Known(head) => head,
+        };
+        let seq = head.pin.seq;
+        let watched = self.watched.iter().find(|watched| watched.pin == head.pin)?;
+        match seq {
+            _ if seq > last => Some(IntegrityFinding {
+                file: self.files.last().cloned().unwrap_or_else(|| HEAD.to_owned()),
+                line: None,
+                fault: IntegrityFault::CutOff(last + 1, seq),
+            }),
+            _ if seq + 1 < last => Some(at_head(IntegrityFault::HeadBehind(seq, last))),
+            // A row that was edited and kept its hash is reported as that.
+            _ if watched.is_there || self.is_reported(seq) => None,
+            _ => Some(at_head(IntegrityFault::HeadDiffers(seq))),
+        }
+    }
+
+    fn is_reported(&self, seq: u64) -> bool {
+        self.findings.iter().any(|(_, fault)| *fault == IntegrityFault::Edited(seq))
+    }
+
+    /// Says whether the expected row is there.
+    fn judge_expected(&self, check: &VerifyOptions) -> Option<IntegrityFinding> {
+        let pin = check.expect.as_ref()?;
+        let watched = self.watched.iter().find(|watched| watched.pin == *pin)?;
+        match (watched.is_there, watched.other) {
+            (true, _) => None,
+            (false, Some(place)) => Some(IntegrityFinding {
+                file: self.file(place),
+                line: Some(place.line),
+                fault: IntegrityFault::NotExpected(pin.seq),
+            }),
+            (false, None) => Some(IntegrityFinding {
+                file: self.files.last().cloned().unwrap_or_else(|| HEAD.to_owned()),
+                line: None,
+                fault: IntegrityFault::ExpectedMissing(pin.seq),
+            }),
+        }
+    }
+
+    fn file(&self, place: LogLinePosition) -> String {
+        self.files.get(place.day).cloned().unwrap_or_default()
+    }
+}
+
+/// Two faults that are one, and how many lines the first took: the same was done to the next row.
+fn join(one: &IntegrityFault, next: &IntegrityFault) -> Option<(IntegrityFault, u64)> {
+    match (one, next) {
+        (IntegrityFault::Moved(first, last), IntegrityFault::Moved(next, _))
+            if last + 1 == *next =>
+        {
+            Some((IntegrityFault::Moved(*first, *next), next - first))
+        }
+        (IntegrityFault::Repeated(first, last), IntegrityFault::Repeated(next, _))
+            if last + 1 == *next =>
+        {
+            Some((IntegrityFault::Repeated(*first, *next), next - first))
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,152 @@
+//! A rest for tools that keep failing by themselves.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+use zero_core::{ErrorReason, HostLimits, ToolError, ToolName};
+
+/// One circuit per tool. It opens after failures in a row that are the tool's own, and after a
+/// pause lets a single call through to see whether the tool is well again.
+#[derive(Debug)]
+pub struct CircuitBreakers {
+    failures_max: u32,
+    pause: Duration,
+    circuits: Mutex<HashMap<ToolName, CircuitState>>,
+}
+
+#[derive(Debug)]
+enum CircuitState {
+    Closed {
+        failures: u32,
+    },
+    Open {
+        since: Instant,
+    },
+    /// One call is trying.
+    HalfOpen {
+        since: Instant,
+    },
+}
+
+/// How a call that was let through ended, as far as its tool is concerned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ToolHealth {
+    /// The tool worked.
+    Well,
+    /// The tool failed by itself.
+    Unwell,
+    /// It says nothing about the tool: bad input, a denial, a cancel.
+    Unknown,
+}
+
+impl CircuitBreakers {
+    /// Circuits as the limits say, all closed.
+    pub fn new(limits: &HostLimits) -> Self {
+        Self {
+            failures_max: limits.breaker_failures_max,
+            pause: limits.breaker_pause,
+            circuits: Mutex::default(),
+        }
+    }
+
+    /// Lets a call through, or says when to try again.
+    pub fn check(&self, tool: &ToolName) -> Result<(), ToolError> {
+        let mut circuits = self.circuits.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(circuit) = circuits.get_mut(tool) else { return Ok(()) };
+        let since = match circuit {
+            CircuitState::Closed { .. } => return Ok(()),
+            CircuitState::Open { since } | CircuitState::HalfOpen { since } => *since,
+        };
+        // A probe that never came back must not keep the circuit shut for ever.
+        if since.elapsed() >= self.pause {
+            *circuit = CircuitState::HalfOpen { since: Instant::now() };
+            return Ok(());
+        }
+        let wait = self.pause.saturating_sub(since.elapsed());
+        let message = format!(
+            "`{tool}` failed {} times in a row and rests; try again in {} s or use another tool",
+            self.failures_max,
+            wait.as_secs().max(1)
+        );
+        let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+        Err(ToolError::failed(ErrorReason::CircuitOpen, message).with("retry_after_ms", wait_ms))
+    }
+
+    /// Learns how a call that was let through ended.
+    pub fn learn(&self, tool: &ToolName, health: ToolHealth) {
+        let mut circuits = self.circuits.lock().unwrap_or_else(PoisonError::into_inner);
+        match (health, circuits.get_mut(tool)) {
+            (ToolHealth::Well, Some(_)) => {
+                circuits.remove(tool);
+            }
+            (ToolHealth::Unwell, None) => {
+                circuits.insert(tool.clone(), self.after_failures(1));
+            }
+            (ToolHealth::Unwell, Some(circuit)) => {
+                *circuit = match circuit {
+                    CircuitState::Closed { failures } => self.after_failures(*failures + 1),
+                    CircuitState::Open { .. } | CircuitState::HalfOpen { .. } => {
+                        CircuitState::Open { since: Instant::now() }
+                    }
+                };
+            }
+            // A probe that proved nothing: the next call may probe at once.
+            (ToolHealth::Unknown, Some(circuit @ CircuitState::HalfOpen { .. })) => {
+                let since = Instant::now().checked_sub(self.pause).unwrap_or_else(Instant::now);
+                *circuit = CircuitState::Open { since };
+            }
+            (ToolHealth::Well, None) | (ToolHealth::Unknown, _) => {}
+        }
+    }
+
+    fn after_failures(&self, failures: u32) -> CircuitState {
+        if failures >= self.failures_max {
+            CircuitState::Open { since: Instant::now() }
+        } else {
+            CircuitState::Closed { failures }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn it_opens_rests_and_probes() {
+        let limits = HostLimits { breaker_failures_max: 2, ..HostLimits::default() };
+        let (breakers, tool) = (CircuitBreakers::new(&limits), ToolName::new("T").unwrap());
+        breakers.learn(&tool, ToolHealth::Unwell);
+        breakers.learn(&tool, ToolHealth::Unknown);
+        assert!(breakers.check(&tool).is_ok(), "one failure is not enough");
+        breakers.learn(&tool, ToolHealth::Unwell);
+        assert_eq!(breakers.check(&tool).unwrap_err().reason(), Some(ErrorReason::CircuitOpen));
+
+        tokio::time::advance(limits.breaker_pause).await;
+        assert!(breakers.check(&tool).is_ok(), "one probe passes");
+        assert!(breakers.check(&tool).is_err(), "and only one");
+        breakers.learn(&tool, ToolHealth::Unwell);
+        assert!(breakers.check(&tool).is_err(), "a failed probe opens it again");
+
+        tokio::time::advance(limits.breaker_pause).await;
+        assert!(breakers.check(&tool).is_ok());
+        breakers.learn(&tool, ToolHealth::Well);
+        assert!(
+            breakers.check(&tool).is_ok() && breakers.check(&tool).is_ok(),
+            "a good probe closes it"
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_success_between_failures_starts_the_count_afresh() {
+        let limits = HostLimits { breaker_failures_max: 2, ..HostLimits::default() };
+        let (breakers, tool) = (CircuitBreakers::new(&limits), ToolName::new("T").unwrap());
+        for _ in 0..10 {
+            breakers.learn(&tool, ToolHealth::Unwell);
+            breakers.learn(&tool, ToolHealth::Well);
+        }
+        assert!(breakers.check(&tool).is_ok());
+    }
+}

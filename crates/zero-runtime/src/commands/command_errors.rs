@@ -1,0 +1,305 @@
+//! Why a command did not start, or did not come to its end.
+
+use std::io;
+
+use zero_core::{
+    ByteSize, CommandLimit, CommandLimits, ErrorReason, ErrorType, ToolError, ToolName,
+};
+use zero_sandbox::ConfinementGap;
+use zero_sandbox::running_command::{CommandExit, ExitCause};
+use zero_sandbox::spawner::SpawnError;
+
+use super::{CallCommands, WatchReport};
+
+/// The signal of a process that wrote a file larger than it may.
+const FILE_TOO_LARGE: i32 = 25;
+/// What a shell returns for it, and what it writes then.
+const SHELL_FILE_TOO_LARGE: (i32, &str) = (128 + FILE_TOO_LARGE, "File size limit exceeded");
+
+/// How much a command may use, and under which name that can be changed.
+#[derive(Clone, Debug)]
+pub(crate) struct ToolCommandLimits {
+    pub(super) tool: ToolName,
+    pub(super) limits: CommandLimits,
+}
+
+impl ToolCommandLimits {
+    pub(super) fn of(commands: &CallCommands) -> Self {
+        Self { tool: commands.tool.clone(), limits: commands.launcher.limits }
+    }
+
+    /// Why a job did not come to its end by itself.
+    pub(crate) fn error_of(&self, ended: &CommandExit) -> Option<ToolError> {
+        of_end(ended, self, String::new)
+    }
+}
+
+/// Why a command did not start.
+pub(super) fn of_start(error: &SpawnError) -> ToolError {
+    let hint = error.hint().map_or_else(String::new, |hint| format!("; {hint}"));
+    let message = format!("{error}{hint}");
+    match error {
+        SpawnError::NotFound { program, .. } => {
+            ToolError::not_found(ErrorReason::Io, message).with("program", program.as_str())
+        }
+        SpawnError::NotExecutable { path, .. } => {
+            ToolError::failed(ErrorReason::AccessDenied, message)
+                .with("program", path.display().to_string())
+        }
+        SpawnError::BadFolder { folder, .. } => ToolError::not_found(ErrorReason::Io, message)
+            .with("file", folder.display().to_string()),
+        SpawnError::TooLarge => ToolError::invalid(ErrorReason::TooLarge, message),
+        SpawnError::BadText { .. } => ToolError::invalid(ErrorReason::SchemaViolation, message),
+        // Fail closed: what cannot be confined does not run.
+        SpawnError::Refused { gaps, .. } => {
+            let message = format!("{message}{}", how_to_do_without(gaps));
+            let missing: Vec<&str> = gaps.iter().map(|gap| gap.property.word()).collect();
+            ToolError::new(ErrorType::PermissionDenied, ErrorReason::AccessDenied, message)
+                .with("sandbox", true)
+                .with("missing", missing)
+        }
+        SpawnError::System { source, .. } => {
+            ToolError::failed(ErrorReason::Io, format!("{message}: {source}"))
+        }
+        _ => ToolError::failed(ErrorReason::Io, message),
+    }
+}
+
+/// An error that also says what the command made that it may not make.
+pub(super) fn with_settled(error: ToolError, settled: &WatchReport) -> ToolError {
+    if *settled == WatchReport::default() {
+        return error;
+    }
+    let taken = settled.taken_away.iter().map(|taken| {
+        serde_json::json!({
+            "path": taken.path.display().to_string(),
+            "kept_at": taken.kept_at.display().to_string(),
+            "why": taken.why,
+        })
+    });
+    error.with("taken_away", taken.collect::<Vec<_>>()).with("warnings", settled.warnings.clone())
+}
+
+/// An error that also says what did not hold of the confinement.
+pub(super) fn with_missing(error: ToolError, missing: &[ConfinementGap]) -> ToolError {
+    if missing.is_empty() {
+        return error;
+    }
+    let missing: Vec<&str> = missing.iter().map(|gap| gap.property.word()).collect();
+    error.with("not_enforced", missing)
+}
+
+/// An error that also says what is to be known of the network.
+pub(super) fn with_network(error: ToolError, notes: &[String]) -> ToolError {
+    if notes.is_empty() { error } else { error.with("network", notes.to_vec()) }
+}
+
+/// What a person can do about a machine that cannot confine as it should.
+fn how_to_do_without(gaps: &[ConfinementGap]) -> String {
+    if gaps.is_empty() {
+        return String::new();
+    }
+    let each = gaps.iter().map(|gap| format!("`zero config add sandbox.weaker {}`", gap.property));
+    let mut each: Vec<String> = each.collect();
+    each.dedup();
+    format!(
+        "\n`zero doctor` shows what this machine can enforce; to run commands without it, at your own risk: {}",
+        each.join(", ")
+    )
+}
+
+/// Why a command that started has no result; `None` when it ran to its end. `written` is what it
+/// wrote.
+pub(super) fn of_end(
+    ended: &CommandExit,
+    allowance: &ToolCommandLimits,
+    written: impl FnOnce() -> String,
+) -> Option<ToolError> {
+    let of_command = |limit: CommandLimit, allowed: u64, used: Option<u64>, shown: String| {
+        Some(exhausted(limit, allowance, allowed, used, &shown))
+    };
+    match ended.why {
+        ExitCause::Finished if is_file_too_large(ended, written) => {
+            let allowed = allowance.limits.file_max;
+            let shown = format!("it wrote a file larger than {allowed}");
+            of_command(CommandLimit::File, allowed.get(), None, shown)
+        }
+        ExitCause::Finished => None,
+        ExitCause::TimedOut => Some(ToolError::new(
+            ErrorType::Timeout,
+            ErrorReason::Deadline,
+            "stopped because it took longer than its `timeout`; give it more, or run it in the background",
+        )),
+        ExitCause::Killed => Some(ToolError::cancelled()),
+        ExitCause::MemoryLimit { limit, used } => {
+            // The kernel stops a group at its limit, so what it wanted is not known.
+            let (held, may) = (ByteSize::bytes(used), ByteSize::bytes(limit));
+            let shown = format!("it held {held} of memory, and may hold {may}");
+            of_command(CommandLimit::Memory, limit, Some(used), shown)
+        }
+        ExitCause::ProcessLimit { limit, used } => {
+            let shown = format!("it had {used} processes, and may have {limit}");
+            of_command(CommandLimit::Processes, limit, Some(used), shown)
+        }
+        ExitCause::OutputLimit => Some(ToolError::failed(
+            ErrorReason::ResourceExhausted,
+            "stopped because it wrote more output than is taken; let it write to a file",
+        )),
+        _ => Some(ToolError::failed(
+            ErrorReason::Io,
+            "the process that watched the command was killed, and the command with it; try again",
+        )),
+    }
+}
+
+fn is_file_too_large(ended: &CommandExit, written: impl FnOnce() -> String) -> bool {
+    let (code, words) = SHELL_FILE_TOO_LARGE;
+    ended.signal == Some(FILE_TOO_LARGE)
+        || (ended.exit_code == Some(code) && written().contains(words))
+}
+
+/// A limit that was reached: which, how much it allows, and how to raise it.
+fn exhausted(
+    limit: CommandLimit,
+    allowance: &ToolCommandLimits,
+    allowed: u64,
+    used: Option<u64>,
+    shown: &str,
+) -> ToolError {
+    let (name, setting) = (limit.name(), format!("limits.{}.{}", allowance.tool, limit.name()));
+    let more = limit.shown(enough(allowed, used)).replace(' ', "");
+    let message = format!(
+        "stopped because {shown}; do less at once, or raise the limit `{name}`: `zero config set {setting} {more}`, or for some commands alone a rule such as `{{\"rule\": \"Bash(make:*)\", \"limits\": {{\"{name}\": \"{more}\"}}}}`"
+    );
+    let error = ToolError::failed(ErrorReason::ResourceExhausted, message);
+    let error = error.with("limit", name).with("allowed", allowed).with("setting", setting);
+    match used {
+        Some(used) => error.with("used", used),
+        None => error,
+    }
+}
+
+/// A limit under which it may work: twice as much as was allowed or used.
+fn enough(allowed: u64, used: Option<u64>) -> u64 {
+    allowed.max(used.unwrap_or(0)).saturating_mul(2)
+}
+
+pub(super) fn no_warden(error: &io::Error) -> ToolError {
+    ToolError::failed(
+        ErrorReason::Io,
+        format!("the process that starts commands does not start: {error}"),
+    )
+}
+
+pub(super) fn no_tmp(error: &io::Error) -> ToolError {
+    ToolError::failed(
+        ErrorReason::Io,
+        format!("the private folder for temporary files cannot be made: {error}"),
+    )
+}
+
+pub(super) fn unwatched(error: &io::Error) -> ToolError {
+    ToolError::failed(ErrorReason::Io, format!("the command cannot be watched: {error}"))
+}
+
+pub(super) fn unreadable(error: &io::Error) -> ToolError {
+    ToolError::failed(ErrorReason::Io, format!("the output of the command cannot be read: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn ended(why: ExitCause) -> CommandExit {
+        CommandExit {
+            exit_code: None,
+            signal: Some(9),
+            why,
+            cpu_time: Duration::ZERO,
+            max_memory_bytes: 0,
+            leftover_processes: 0,
+        }
+    }
+
+    fn error_of(ended: &CommandExit, written: &str) -> Option<ToolError> {
+        let tool = ToolName::new("Bash").unwrap();
+        let allowed = ToolCommandLimits { tool, limits: CommandLimits::default() };
+        of_end(ended, &allowed, || written.to_owned())
+    }
+
+    #[track_caller]
+    fn check(why: ExitCause, expected: Option<(ErrorType, ErrorReason, &str)>) {
+        let error = error_of(&ended(why), "");
+        let seen = error.as_ref().map(|error| {
+            (error.error_type, error.reason().unwrap(), error.message.split(';').next().unwrap())
+        });
+        assert_eq!(seen, expected);
+    }
+
+    #[test]
+    fn every_end_but_the_commands_own_is_an_error() {
+        use ErrorType::{ExecutionFailed, Timeout};
+        check(ExitCause::Finished, None);
+        let late = "stopped because it took longer than its `timeout`";
+        check(ExitCause::TimedOut, Some((Timeout, ErrorReason::Deadline, late)));
+        let cancelled = "cancelled before it finished";
+        check(ExitCause::Killed, Some((ExecutionFailed, ErrorReason::Cancelled, cancelled)));
+        let much = "stopped because it held 600 MB of memory, and may hold 500 MB";
+        let memory = ExitCause::MemoryLimit { limit: 500_000_000, used: 600_000_000 };
+        check(memory, Some((ExecutionFailed, ErrorReason::ResourceExhausted, much)));
+        let many = "stopped because it had 513 processes, and may have 512";
+        let processes = ExitCause::ProcessLimit { limit: 512, used: 513 };
+        check(processes, Some((ExecutionFailed, ErrorReason::ResourceExhausted, many)));
+        let lost = "the process that watched the command was killed, and the command with it";
+        check(ExitCause::Lost, Some((ExecutionFailed, ErrorReason::Io, lost)));
+    }
+    #[test]
+    fn a_limit_that_was_reached_says_how_to_raise_it() {
+        let memory = ExitCause::MemoryLimit { limit: 500_000_000, used: 500_000_000 };
+        let error = error_of(&ended(memory), "").unwrap();
+        assert!(
+            error.message.contains("`zero config set limits.Bash.command-memory 1GB`"),
+            "{error:?}"
+        );
+        let details = serde_json::to_value(&error.details).unwrap();
+        assert_eq!(details["limit"], "command-memory");
+        assert_eq!(details["setting"], "limits.Bash.command-memory");
+        assert_eq!(
+            (&details["allowed"], &details["used"]),
+            (&500_000_000.into(), &500_000_000.into())
+        );
+    }
+
+    #[test]
+    fn a_file_that_is_too_large_is_known_by_its_signal() {
+        let died = CommandExit { signal: Some(25), ..ended(ExitCause::Finished) };
+        let told = |code, words| {
+            let ended =
+                CommandExit { signal: None, exit_code: Some(code), ..ended(ExitCause::Finished) };
+            error_of(&ended, words)
+        };
+        let words = "sh: line 1: 7 File size limit exceeded cat";
+        for error in [error_of(&died, ""), told(153, words)] {
+            let error = error.unwrap();
+            assert_eq!(error.reason(), Some(ErrorReason::ResourceExhausted));
+            assert!(error.message.contains("limits.Bash.command-file 200MB"), "{error:?}");
+        }
+        assert!(told(153, "").is_none() && told(1, words).is_none());
+    }
+
+    #[test]
+    fn a_refusal_names_the_property_the_reason_and_the_way_out() {
+        let gap = |property| ConfinementGap { property, why: "no".to_owned(), fix: None };
+        let error = of_start(&SpawnError::Refused {
+            why: "`host_sockets` cannot be enforced here: no".to_owned(),
+            gaps: vec![gap(zero_sandbox::SandboxProperty::HostSockets)],
+        });
+        assert_eq!(
+            error.message,
+            "the command cannot be confined: `host_sockets` cannot be enforced here: no\n`zero doctor` shows what this machine can enforce; to run commands without it, at your own risk: `zero config add sandbox.weaker host_sockets`"
+        );
+        assert_eq!(serde_json::to_value(&error.details).unwrap()["missing"][0], "host_sockets");
+    }
+}

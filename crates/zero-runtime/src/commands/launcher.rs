@@ -1,0 +1,172 @@
+//! Starts something confined: a command of a call, or a service that runs beside calls.
+//!
+//! Both get the same walls, the same few variables and the same judged network. What differs, whose
+//! temporary files and network those are, how much it may use and what else it may change, is said
+//! by whoever starts it.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use zero_core::{CallId, CommandExecution, CommandLimits, CommandLine, ErrorReason, ToolError};
+use zero_policy::HostName;
+use zero_sandbox::running_command::RunningCommand;
+use zero_sandbox::spawner::{CommandStdio, SpawnSpec, Spawner};
+use zero_sandbox::{AcceptedWeakness, CommandSpec, SandboxProperty, Workspace, helper_process};
+
+use super::session_network::NetworkAssignment;
+use super::shell::{self, LastFolderFile};
+use super::{
+    HostCommands, NetworkUseGuard, SessionCommands, StreamMode, TreeWatch, command_errors, profile,
+};
+use crate::policy::Policy;
+
+/// Size of the terminal of a command that has one.
+const TERMINAL: CommandStdio = CommandStdio::Pty { rows: 24, cols: 80 };
+
+/// What it takes to start something confined.
+#[derive(Clone)]
+pub(crate) struct CommandLauncher {
+    pub(crate) host: Arc<HostCommands>,
+    pub(crate) session: Arc<SessionCommands>,
+    pub(crate) policy: Arc<dyn Policy>,
+    /// Whose connections its connections are.
+    pub(crate) call: CallId,
+    /// The hosts that were judged for the call and allowed.
+    pub(crate) hosts: Arc<[HostName]>,
+    /// How much each command may use.
+    pub(crate) limits: CommandLimits,
+    /// Folders that it may change, beside those of the workspace.
+    pub(crate) writable: Vec<PathBuf>,
+    /// Properties of its confinement that may be missing.
+    pub(crate) weaknesses: Vec<AcceptedWeakness>,
+    /// What it may do at all.
+    pub(crate) access: LaunchAccess,
+}
+
+/// What something that is started may do at all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LaunchAccess {
+    /// What commands may: change the workspace, and reach whom they may reach.
+    #[default]
+    AsCommands,
+    /// Look at things. It changes nothing but its temporary files and the folders that it was
+    /// given for itself, and reaches nobody.
+    ReadOnly,
+}
+
+impl CommandLauncher {
+    /// Starts what the settings of a host let every command do.
+    pub(crate) fn new(
+        host: &Arc<HostCommands>,
+        session: &Arc<SessionCommands>,
+        policy: &Arc<dyn Policy>,
+        call: CallId,
+        limits: CommandLimits,
+    ) -> Self {
+        Self {
+            host: Arc::clone(host),
+            session: Arc::clone(session),
+            policy: Arc::clone(policy),
+            call,
+            hosts: Arc::new([]),
+            limits,
+            writable: host.settings.writable.clone(),
+            weaknesses: host.settings.weaknesses.clone(),
+            access: LaunchAccess::AsCommands,
+        }
+    }
+
+    /// The same for something that may do this at all, and change folders of its own beside that.
+    pub(crate) fn limited_to(mut self, access: LaunchAccess, own: Vec<PathBuf>) -> Self {
+        self.access = access;
+        match access {
+            LaunchAccess::AsCommands => self.writable.extend(own),
+            LaunchAccess::ReadOnly => {
+                self.writable = own;
+                // Nobody is asked about it: these hold, or it does not run.
+                let must_hold =
+                    [SandboxProperty::Writes, SandboxProperty::Masked, SandboxProperty::Network];
+                self.weaknesses.retain(|weakness| !must_hold.contains(weakness));
+            }
+        }
+        self
+    }
+
+    /// Makes everything ready for one command, whose folder is the workspace's first unless it says
+    /// otherwise.
+    pub(crate) fn ready(
+        &self,
+        workspace: &Workspace,
+        execution: &CommandExecution,
+        streams: StreamMode,
+    ) -> Result<PreparedLaunch, ToolError> {
+        self.session.make_tmp().map_err(|error| command_errors::no_tmp(&error))?;
+        let tmp = &self.session.tmp;
+        let folder = execution.folder.as_ref().map_or_else(|| workspace.cwd(), |f| f.canonical());
+        let given = match self.access {
+            LaunchAccess::AsCommands => {
+                self.session.network.give(&self.call, &self.hosts, &self.weaknesses)?
+            }
+            LaunchAccess::ReadOnly => NetworkAssignment::nothing(),
+        };
+        let mut environment =
+            self.host.environment.with(given.variables, &execution.variables, streams, tmp.path());
+        let (program, args, end_note) = match &execution.command {
+            CommandLine::Shell(line) => shell::wrapped(line, tmp, &mut environment),
+            CommandLine::Program(words) => {
+                let mut words = words.iter().map(OsString::from);
+                (words.next().unwrap_or_default(), words.collect(), LastFolderFile::none())
+            }
+        };
+        let (profile, watch) = profile::profile_for(self, workspace, given.network)?;
+        let order = SpawnSpec {
+            command: CommandSpec { program, args, folder: folder.to_owned(), environment },
+            profile,
+            stdio: match streams {
+                StreamMode::Pipes => CommandStdio::Pipes,
+                StreamMode::Terminal => TERMINAL,
+            },
+            timeout: None,
+            net: given.net,
+        };
+        let network = given.network_use;
+        Ok(PreparedLaunch { order, folder: folder.to_owned(), end_note, watch, network })
+    }
+}
+
+/// Something that only has to be started.
+pub(crate) struct PreparedLaunch {
+    order: SpawnSpec,
+    pub(super) folder: PathBuf,
+    pub(super) end_note: LastFolderFile,
+    pub(crate) watch: TreeWatch,
+    pub(crate) network: NetworkUseGuard,
+}
+
+impl PreparedLaunch {
+    /// The files and folders that are hidden from it.
+    pub(crate) fn masked(&self) -> &[PathBuf] {
+        &self.order.profile.masked
+    }
+
+    /// Starts it as one of many that come one after the other.
+    pub(super) fn spawn(&self, timeout: Option<Duration>) -> Result<RunningCommand, ToolError> {
+        let order = SpawnSpec { timeout, ..self.order.clone() };
+        warden()?.spawn(order).map_err(|error| command_errors::of_start(&error))
+    }
+
+    /// Starts it as the only one of its kind.
+    pub(crate) fn spawn_single(&self) -> Result<RunningCommand, ToolError> {
+        warden()?.spawn_single(self.order.clone()).map_err(|error| command_errors::of_start(&error))
+    }
+}
+
+fn warden() -> Result<&'static Spawner, ToolError> {
+    if !helper_process::can_be_helper() {
+        let message = "this program cannot start commands: it does not begin as zero does";
+        return Err(ToolError::failed(ErrorReason::Io, message));
+    }
+    Spawner::shared().map_err(|error| command_errors::no_warden(&error))
+}

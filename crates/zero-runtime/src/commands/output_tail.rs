@@ -1,0 +1,73 @@
+//! What a running command says, in a few words and not too often.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::plain_text;
+
+/// Time between two messages.
+pub(super) const PAUSE: Duration = Duration::from_millis(100);
+/// Bytes of output that a message is made from.
+const BYTES_MAX: usize = 2_000;
+/// Lines of a message.
+const LINES_MAX: usize = 5;
+
+/// The end of what came, told now and then: whoever reads the command adds to it, whoever waits for
+/// its end asks every [`PAUSE`] what to tell.
+#[derive(Clone, Debug, Default)]
+pub(super) struct OutputTail {
+    tail: Arc<Mutex<TailBuffer>>,
+}
+
+#[derive(Debug, Default)]
+struct TailBuffer {
+    bytes: Vec<u8>,
+    is_new: bool,
+}
+
+impl OutputTail {
+    /// Takes what came.
+    pub(super) fn add(&self, bytes: &[u8]) {
+        let newest = bytes.get(bytes.len().saturating_sub(BYTES_MAX)..).unwrap_or_default();
+        let mut tail = self.lock();
+        tail.bytes.extend_from_slice(newest);
+        let surplus = tail.bytes.len().saturating_sub(BYTES_MAX);
+        tail.bytes.drain(..surplus);
+        tail.is_new = true;
+    }
+
+    /// The last lines, when there is something new in them.
+    pub(super) fn news(&self) -> Option<String> {
+        let mut tail = self.lock();
+        if !std::mem::take(&mut tail.is_new) {
+            return None;
+        }
+        let text = plain_text::text(&tail.bytes);
+        let lines: Vec<&str> = text.trim_end().lines().collect();
+        let last = lines.get(lines.len().saturating_sub(LINES_MAX)..)?.join("\n");
+        (!last.trim().is_empty()).then_some(last)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, TailBuffer> {
+        self.tail.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_lines_are_told_once() {
+        let live = OutputTail::default();
+        assert_eq!(live.news(), None);
+        live.add(b"\n");
+        assert_eq!(live.news(), None);
+        live.add(b"a\nb\nc\nd\n");
+        live.add(b"e\nf\n");
+        assert_eq!(live.news().as_deref(), Some("b\nc\nd\ne\nf"));
+        assert_eq!(live.news(), None);
+        live.add("x".repeat(3 * BYTES_MAX).as_bytes());
+        assert_eq!(live.news(), Some("x".repeat(BYTES_MAX)));
+    }
+}

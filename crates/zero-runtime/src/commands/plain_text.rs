@@ -1,0 +1,222 @@
+//! What a command wrote, as plain text: without what was meant for a terminal.
+//!
+//! Colours, titles, cursor movements and other control characters are taken out, a line that was
+//! written over again and again keeps its last state, and bytes that are no text become `U+FFFD`.
+//! One pass over the bytes; a sequence that does not end takes nothing with it beyond a bound.
+
+use zero_sandbox::output_collector::StreamSegment;
+
+/// Bytes of a sequence that is waited for; a longer one is no sequence.
+const SEQUENCE_BYTES_MAX: usize = 4_096;
+
+const ESCAPE: u8 = 0x1b;
+const BELL: u8 = 0x07;
+const BACKSPACE: u8 = 0x08;
+
+/// The plain text of what a command wrote.
+pub fn text(bytes: &[u8]) -> String {
+    let mut plain = PlainTextParser::default();
+    plain.push(bytes);
+    plain.finish()
+}
+
+/// The plain text of pieces that follow each other, whichever stream they came from.
+pub fn text_of<'a>(runs: impl Iterator<Item = StreamSegment<'a>>) -> String {
+    let mut plain = PlainTextParser::default();
+    for run in runs {
+        plain.push(run.bytes);
+    }
+    plain.finish()
+}
+
+/// Where in a sequence a byte stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum EscapeState {
+    #[default]
+    Text,
+    /// After an escape.
+    Escape,
+    /// After an escape and something that one more byte follows.
+    EscapeMore,
+    /// In a control sequence: parameters until a final byte.
+    Control,
+    /// In a string for the terminal, such as a title: until a bell or `ESC \`.
+    Str,
+    /// In such a string, after an escape.
+    StrEscape,
+}
+
+/// The machine. What stands on the current line is kept apart, so that it can be written over.
+#[derive(Debug, Default)]
+struct PlainTextParser {
+    state: EscapeState,
+    /// Bytes of the sequence it is in.
+    sequence: usize,
+    /// Whether the string it is in may have lines: a picture may, a title or a link may not.
+    has_lines: bool,
+    done: Vec<u8>,
+    line: Vec<u8>,
+    /// A carriage return came, and nothing since.
+    returned: bool,
+}
+
+impl PlainTextParser {
+    fn push(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.byte(*byte);
+        }
+    }
+
+    fn byte(&mut self, byte: u8) {
+        if self.state != EscapeState::Text {
+            self.sequence += 1;
+            // A new line ends what only pretends to be a sequence, and so does sheer length.
+            let is_endless = self.sequence > SEQUENCE_BYTES_MAX;
+            let may_go_on = self.state == EscapeState::Str && self.has_lines;
+            if is_endless || (byte == b'\n' && !may_go_on) {
+                self.state = EscapeState::Text;
+            }
+        }
+        self.state = match (self.state, byte) {
+            (EscapeState::Text, ESCAPE) => {
+                self.sequence = 0;
+                EscapeState::Escape
+            }
+            (EscapeState::Text, byte) => {
+                self.letter(byte);
+                EscapeState::Text
+            }
+            (EscapeState::Escape, b'[') => EscapeState::Control,
+            (EscapeState::Escape, b']' | b'P' | b'X' | b'^' | b'_') => {
+                self.has_lines = byte != b']';
+                EscapeState::Str
+            }
+            (EscapeState::Escape, b' '..=b'/') => EscapeState::EscapeMore,
+            (EscapeState::Escape | EscapeState::StrEscape, ESCAPE) => EscapeState::Escape,
+            (EscapeState::EscapeMore, b' '..=b'/') => EscapeState::EscapeMore,
+            (EscapeState::Escape | EscapeState::EscapeMore, _) => EscapeState::Text,
+            (EscapeState::Control, b'@'..=b'~') => EscapeState::Text,
+            // Anything that has no place in a control sequence ends it.
+            (EscapeState::Control, ESCAPE) => EscapeState::Escape,
+            (EscapeState::Control, byte) if byte >= 0x80 => {
+                self.letter(byte);
+                EscapeState::Text
+            }
+            (EscapeState::Control, _) => EscapeState::Control,
+            (EscapeState::Str, BELL) => EscapeState::Text,
+            (EscapeState::Str, ESCAPE) => EscapeState::StrEscape,
+            (EscapeState::Str, _) => EscapeState::Str,
+            (EscapeState::StrEscape, b'\\') => EscapeState::Text,
+            (EscapeState::StrEscape, _) => EscapeState::Str,
+        };
+    }
+
+    fn letter(&mut self, byte: u8) {
+        match byte {
+            b'\n' => {
+                self.returned = false;
+                self.done.append(&mut self.line);
+                self.done.push(b'\n');
+            }
+            b'\r' => self.returned = true,
+            BACKSPACE => {
+                // Takes a whole character.
+                while self.line.pop_if(|byte| (0x80..0xc0).contains(byte)).is_some() {}
+                self.line.pop();
+            }
+            b'\t' => self.write(byte),
+            0..0x20 | 0x7f => {}
+            byte => self.write(byte),
+        }
+    }
+
+    fn write(&mut self, byte: u8) {
+        if std::mem::take(&mut self.returned) {
+            // The line is written anew.
+            self.line.clear();
+        }
+        self.line.push(byte);
+    }
+
+    fn finish(mut self) -> String {
+        self.done.append(&mut self.line);
+        let text = String::from_utf8_lossy(&self.done);
+        // Control characters that take two bytes.
+        text.chars().filter(|letter| !('\u{80}'..='\u{9f}').contains(letter)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(bytes: impl AsRef<[u8]>, expected: &str) {
+        assert_eq!(text(bytes.as_ref()), expected, "{:?}", String::from_utf8_lossy(bytes.as_ref()));
+    }
+
+    #[test]
+    fn what_is_meant_for_a_terminal_goes() {
+        check("plain\ntext\n", "plain\ntext\n");
+        check("a\tb", "a\tb");
+        check("\x1b[1;31mred\x1b[0m", "red");
+        check("\x1b[38;2;1;2;3mtrue colour\x1b[m", "true colour");
+        check("\x1b[2J\x1b[H\x1b[?25lscreen", "screen");
+        check("\x1b]0;title\x07text", "text");
+        check("\x1b]8;;https://x\x1b\\link\x1b]8;;\x1b\\", "link");
+        check("\x1bP1;2|device\x1b\\x", "x");
+        check("\x1b_application\x1b\\x", "x");
+        check("\x1b(Bcharset\x1b=keypad\x1bM", "charsetkeypad");
+        check("\x1b\x1b[1mtwice", "twice");
+        check("be\x07ll \x00null \x7fdel", "bell null del");
+        check("c1 \u{9b}31m", "c1 31m");
+    }
+
+    #[test]
+    fn a_line_written_over_keeps_its_last_state() {
+        check("10%\r50%\r100%\ndone\n", "100%\ndone\n");
+        check("windows\r\nlines\r\n", "windows\nlines\n");
+        check("10%\r50%\r", "50%");
+        check("a\r\r\nb", "a\nb");
+        check("x\r\x1b[Ky", "y");
+        check("abc\x08\x08d", "ad");
+        check("é\x08e", "e");
+        check("\x08a", "a");
+    }
+
+    #[test]
+    fn what_is_no_text_is_kept_as_far_as_it_can_be() {
+        check(b"a\xffb\xc3", "a\u{fffd}b\u{fffd}");
+        check(b"\xe2\x82\xac", "€");
+    }
+
+    #[test]
+    fn a_sequence_that_does_not_end_does_not_hide_the_rest() {
+        check("\x1b[31\nshown", "\nshown");
+        check("\x1b]0;title\nshown", "\nshown");
+        check("\x1bPpicture\nof lines\x1b\\shown", "shown");
+        check(format!("\x1b]0;{}\nend", "x".repeat(SEQUENCE_BYTES_MAX)), "xxx\nend");
+        check("cut \x1b[3", "cut ");
+        check("cut \x1b", "cut ");
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_a_terminal_acts_on_is_left(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+            let plain = text(&bytes);
+            prop_assert!(plain.chars().all(|c| !c.is_control() || c == '\n' || c == '\t'), "{plain:?}");
+            prop_assert_eq!(text(plain.as_bytes()), plain);
+        }
+
+        #[test]
+        fn pieces_are_one_text(bytes in proptest::collection::vec(any::<u8>(), 0..100), at in 0_usize..100) {
+            let mut plain = PlainTextParser::default();
+            let (first, second) = bytes.split_at(at.min(bytes.len()));
+            plain.push(first);
+            plain.push(second);
+            prop_assert_eq!(plain.finish(), text(&bytes));
+        }
+    }
+}

@@ -1,0 +1,544 @@
+//! Repositories of a workspace: what of them a command may change so that git works, and what it
+//! may not, because git would run it later.
+//!
+//! A `.git` that is a file names another folder. A command could have written it, so that folder is
+//! opened for changes only when it points back at this very workspace, which no command can forge.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use zero_sandbox::path_survey::{self, ChangeStamp, ScanOutcome};
+use zero_sandbox::{FileType, quarantine};
+
+use super::folder_scanner::{FolderScanResult, WritableRoots};
+use crate::local_machine;
+
+/// What in a repository must not be made: an empty folder stands in for it.
+const HELD_FOLDERS: &[&str] = &["hooks"];
+/// The same for files; git is at ease with empty ones.
+const HELD_FILES: &[&str] = &["config", "config.worktree", "info/attributes"];
+/// What is empty in a repository, or in a workspace, may only stand in for something.
+pub(in crate::commands) const STAND_INS: &[&str] =
+    &[".zero", "hooks", "config", "config.worktree", "info/attributes"];
+/// What makes git take another folder for the repository: held where it is, watched where not.
+const POINTERS: &[&str] = &["commondir", "gitdir"];
+/// Bytes of a file that says where something is.
+const POINTER_BYTES_MAX: u64 = 4_096;
+
+/// How deep repositories of submodules are looked for, and how many names are looked at for that.
+const DEPTH_MAX: usize = 4;
+const NAMES_MAX: usize = 20_000;
+/// Repositories that commands can work in, those that they can only read, and those of which is
+/// only seen afterwards that they were changed: a wall of many hundred mounts takes seconds.
+const OPEN_MAX: usize = 48;
+const CLOSED_MAX: usize = 80;
+const LOOKED_AT_MAX: usize = 4_096;
+
+/// What is told about a file that a repository's configuration takes in.
+const INCLUDED: &str = "a file with settings of git, which can run a command";
+/// What a link to a repository and a pointer in one are.
+const REPOSITORY: &str = "a file that says where the repository is";
+/// What may be made in a repository by nobody.
+const IN_GIT: &str = "a setting or hook of git, which can run a command";
+
+/// What is known of the repositories of a workspace.
+#[derive(Debug, Default)]
+pub(in crate::commands) struct GitRepositories {
+    /// Folders outside the workspace that belong to it.
+    pub(super) writable: Vec<PathBuf>,
+    /// What must stay as it is, also where it does not exist: folders and files.
+    pub(super) folders: Vec<PathBuf>,
+    pub(super) files: Vec<PathBuf>,
+    /// What must stay as it is and exists.
+    pub(in crate::commands) held: Vec<PathBuf>,
+    /// Links at which a repository is found.
+    pub(in crate::commands) links: Vec<PathBuf>,
+    /// What must not come to be, whether or not the kernel refuses it.
+    pub(in crate::commands) missing: Vec<ForbiddenPath>,
+    /// Folders in which people work that are repositories.
+    pub(in crate::commands) work_folders: BTreeSet<PathBuf>,
+    /// The folders in which git keeps them.
+    pub(in crate::commands) git_folders: BTreeSet<PathBuf>,
+    /// How many of them can only be read.
+    pub(in crate::commands) closed: usize,
+    /// What is too much to be held, with what tells that it was changed.
+    pub(in crate::commands) unheld: Vec<(PathBuf, Option<ChangeStamp>)>,
+    /// Submodules that are still to be looked at.
+    pending: Vec<(PathBuf, usize)>,
+}
+
+/// Something that must not come to be beneath a folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::commands) struct ForbiddenPath {
+    pub(in crate::commands) folder: PathBuf,
+    pub(in crate::commands) relative: PathBuf,
+    pub(in crate::commands) why: &'static str,
+}
+
+/// What is protected of the repositories that were found.
+pub(in crate::commands) fn repositories(
+    ground: &WritableRoots,
+    found: &FolderScanResult,
+) -> GitRepositories {
+    let mut all = GitRepositories::default();
+    for root in &ground.roots {
+        all.of_root(root, ground);
+    }
+    for folder in &found.repositories {
+        all.of_inner(folder, ground);
+    }
+    // Last, so that a repository full of them pushes no other one out.
+    // They end: each lies one level less deep than its own may.
+    while let Some((module, depth)) = all.pending.pop() {
+        all.of_git(&module, None, ground, depth);
+    }
+    all
+}
+
+impl GitRepositories {
+    fn of_root(&mut self, root: &Path, ground: &WritableRoots) {
+        let git = root.join(".git");
+        if is_link(&git) {
+            self.links.push(git.clone());
+        }
+        if path_survey::exists(&git) {
+            self.work_folders.insert(root.to_owned());
+        }
+        match path_survey::kind(&git) {
+            Some(FileType::Directory) => {
+                if let Some(git) = path_survey::canonical(&git) {
+                    self.of_git(&git, Some(root), ground, DEPTH_MAX);
+                }
+            }
+            Some(FileType::File) if !is_link(&git) => {
+                self.held.push(git.clone());
+                if let Some(linked) = LinkedGitFolders::of(root) {
+                    let folder = linked.outermost();
+                    if !ground.roots.iter().any(|root| folder.starts_with(root)) {
+                        self.writable.push(folder.to_owned());
+                    }
+                    self.of_git(folder, Some(root), ground, DEPTH_MAX);
+                }
+            }
+            // The workspace may be what git keeps itself, without anybody's files.
+            None if is_git_folder(root) => self.of_git(root, None, ground, DEPTH_MAX),
+            _ => {}
+        }
+    }
+
+    fn of_inner(&mut self, folder: &Path, ground: &WritableRoots) {
+        let git = folder.join(".git");
+        match path_survey::kind(&git) {
+            Some(FileType::Directory) if !is_link(&git) => {
+                // Nothing yet that git would look at; if it becomes one, it is a new one.
+                if !is_begun(&git) {
+                    return;
+                }
+                self.of_git(&git, Some(folder), ground, DEPTH_MAX);
+            }
+            // Wherever it leads: it must lead there tomorrow.
+            Some(FileType::File) if !is_link(&git) => self.held.push(git),
+            Some(_) => self.links.push(git),
+            None => self.of_git(folder, None, ground, DEPTH_MAX),
+        }
+        self.work_folders.insert(folder.to_owned());
+    }
+
+    /// Protects what git runs or is steered by in a folder of its own.
+    fn of_git(&mut self, git: &Path, work: Option<&Path>, ground: &WritableRoots, depth: usize) {
+        if self.git_folders.len() >= LOOKED_AT_MAX {
+            return self.unheld.push((git.to_owned(), path_survey::stamp(git)));
+        }
+        if !self.git_folders.insert(git.to_owned()) {
+            return;
+        }
+        if depth > 0 {
+            match modules(&git.join("modules")) {
+                Some(found) => self.pending.extend(found.into_iter().map(|at| (at, depth - 1))),
+                // Whoever fills it must not hide one in it.
+                None => self.held.push(git.join("modules")),
+            }
+        }
+        if self.git_folders.len() > OPEN_MAX {
+            return self.close(git);
+        }
+        self.folders.extend(HELD_FOLDERS.iter().map(|name| git.join(name)));
+        self.files.extend(HELD_FILES.iter().map(|name| git.join(name)));
+        for name in HELD_FOLDERS.iter().chain(HELD_FILES).filter(|name| is_nothing(git, name)) {
+            self.watch(git, Path::new(name), IN_GIT);
+        }
+        for pointer in POINTERS {
+            self.hold_or_watch(git, Path::new(pointer), REPOSITORY);
+        }
+        if let Some(work) = work
+            && let Some(folder) = hooks_path(git, work)
+            && let Ok(relative) = folder.strip_prefix(work)
+        {
+            self.hold_or_watch(work, relative, IN_GIT);
+        }
+        for name in ["config", "config.worktree"] {
+            for included in local_machine::git_includes(&git.join(name), ground.home.as_deref()) {
+                self.included(&included, ground);
+            }
+        }
+        let worktrees = folders_in(&git.join("worktrees")).unwrap_or_else(|| {
+            self.held.push(git.join("worktrees"));
+            Vec::new()
+        });
+        for worktree in worktrees {
+            self.files.push(worktree.join("config.worktree"));
+            for pointer in POINTERS {
+                self.hold_or_watch(&worktree, Path::new(pointer), REPOSITORY);
+            }
+        }
+    }
+
+    /// Keeps a repository as it is, as far as that goes.
+    fn close(&mut self, git: &Path) {
+        if self.closed < CLOSED_MAX {
+            self.closed += 1;
+            return self.held.push(git.to_owned());
+        }
+        for name in HELD_FOLDERS.iter().chain(HELD_FILES) {
+            let path = git.join(name);
+            let stamp = path_survey::stamp(&path);
+            self.unheld.push((path, stamp));
+        }
+    }
+
+    fn included(&mut self, file: &Path, ground: &WritableRoots) {
+        let writable = ground.roots.iter().chain(&ground.writable).chain(&self.writable);
+        let inside = writable.into_iter().find(|base| file.starts_with(base)).cloned();
+        if let Some(base) = inside
+            && let Ok(relative) = file.strip_prefix(&base)
+        {
+            self.hold_or_watch(&base, relative, INCLUDED);
+        }
+    }
+
+    fn hold_or_watch(&mut self, folder: &Path, relative: &Path, why: &'static str) {
+        match path_survey::exists(&folder.join(relative)) {
+            true => self.held.push(folder.join(relative)),
+            false => self.watch(folder, relative, why),
+        }
+    }
+
+    fn watch(&mut self, folder: &Path, relative: &Path, why: &'static str) {
+        let (folder, relative) = (folder.to_owned(), relative.to_owned());
+        self.missing.push(ForbiddenPath { folder, relative, why });
+    }
+}
+
+/// Whether nothing is there but what stands in for it while another command runs.
+fn is_nothing(git: &Path, name: &str) -> bool {
+    let path = git.join(name);
+    !path_survey::exists(&path) || quarantine::is_empty(&path)
+}
+
+/// Whether git, or whoever makes a repository by hand, has begun to fill it.
+fn is_begun(git: &Path) -> bool {
+    ["HEAD", "config", "objects", "hooks", "commondir"]
+        .iter()
+        .any(|name| path_survey::exists(&git.join(name)))
+}
+
+/// The folders of a repository whose `.git` is a file, which point back at it.
+struct LinkedGitFolders {
+    own: PathBuf,
+    /// The one that all worktrees share.
+    common: Option<PathBuf>,
+}
+
+impl LinkedGitFolders {
+    fn of(root: &Path) -> Option<Self> {
+        let git_file = root.join(".git");
+        // A link to the file of another worktree would be pointed back at, too.
+        if is_link(&git_file) {
+            return None;
+        }
+        let text = pointer(&git_file)?;
+        let named = text.strip_prefix("gitdir:")?.trim();
+        let own = path_survey::canonical(&root.join(named))?;
+        match pointer(&own.join("commondir")) {
+            Some(common) => {
+                let common = path_survey::canonical(&own.join(common))?;
+                let back = own.join(pointer(&own.join("gitdir"))?);
+                let is_ours = path_survey::canonical(&back)? == git_file
+                    && own.parent() == Some(&common.join("worktrees"))
+                    && is_git_folder(&common);
+                is_ours.then_some(Self { own, common: Some(common) })
+            }
+            None => {
+                let back = local_machine::git_setting(&own, "core.worktree")?;
+                let is_ours = path_survey::canonical(&own.join(back))?.as_path() == root
+                    && is_git_folder(&own);
+                is_ours.then_some(Self { own, common: None })
+            }
+        }
+    }
+
+    /// The folder that holds all of it: a shared one holds those of its worktrees.
+    fn outermost(&self) -> &Path {
+        self.common.as_deref().unwrap_or(&self.own)
+    }
+}
+
+fn pointer(path: &Path) -> Option<String> {
+    let text = String::from_utf8(path_survey::small_file(path, POINTER_BYTES_MAX)?).ok()?;
+    Some(text.trim().to_owned()).filter(|text| !text.is_empty())
+}
+
+fn is_git_folder(folder: &Path) -> bool {
+    ["HEAD", "objects", "refs"].iter().all(|name| path_survey::exists(&folder.join(name)))
+}
+
+fn is_link(path: &Path) -> bool {
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return false };
+    matches!(quarantine::look(parent, &parent.join(name)), quarantine::EntryKind::Link { .. })
+}
+
+/// Another folder for hooks in the folder one works in, when the repository names one. Not one
+/// that holds the repository itself: nothing could be changed then.
+fn hooks_path(git: &Path, work: &Path) -> Option<PathBuf> {
+    let path = work.join(local_machine::git_setting(git, "core.hookspath")?);
+    let path = path_survey::canonical(&path)?;
+    (path != work && !git.starts_with(&path)).then_some(path)
+}
+
+/// Repositories of submodules, whose names may have several parts; `None` when there are too many
+/// to look at all.
+fn modules(folder: &Path) -> Option<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    let mut open: Vec<(PathBuf, usize)> =
+        folders_in(folder)?.into_iter().map(|folder| (folder, DEPTH_MAX)).collect();
+    while let Some((folder, depth)) = open.pop() {
+        if path_survey::exists(&folder.join("HEAD")) {
+            found.push(folder);
+        } else {
+            let inner = folders_in(&folder)?;
+            if depth == 0 && !inner.is_empty() {
+                return None;
+            }
+            open.extend(inner.into_iter().map(|inner| (inner, depth.saturating_sub(1))));
+        }
+        if found.len() + open.len() > NAMES_MAX {
+            return None;
+        }
+    }
+    Some(found)
+}
+
+/// The folders in a folder; `None` when it holds too much to see all.
+fn folders_in(folder: &Path) -> Option<Vec<PathBuf>> {
+    let mut folders = Vec::new();
+    let scanned = path_survey::scan(folder, NAMES_MAX, |name, is_folder| {
+        if is_folder {
+            folders.push(folder.join(name));
+        }
+    });
+    folders.sort();
+    (scanned != ScanOutcome::Part).then_some(folders)
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::disallowed_methods, reason = "tests set up real files")]
+    use super::*;
+    use crate::commands::profile::folder_scanner::FolderScanner;
+    use std::fs;
+
+    /// What of the judge's list git itself has to change: the lock that keeps it from changing its
+    /// configuration, and the list of a rebase that goes on.
+    const LEFT_TO_GIT: &[&str] =
+        &["config.lock", "git-rebase-todo", "rebase-merge/git-rebase-todo"];
+
+    struct RepositoryFixture {
+        temp: tempfile::TempDir,
+    }
+
+    impl RepositoryFixture {
+        fn new(folders: &[&str]) -> Self {
+            let temp = tempfile::tempdir().unwrap();
+            for folder in folders {
+                fs::create_dir_all(temp.path().join(folder)).unwrap();
+            }
+            Self { temp }
+        }
+
+        fn path(&self, name: &str) -> PathBuf {
+            self.temp.path().canonicalize().unwrap().join(name)
+        }
+
+        /// A folder with the parts of a repository.
+        fn git(&self, name: &str) {
+            for folder in ["objects", "refs"] {
+                fs::create_dir_all(self.path(name).join(folder)).unwrap();
+            }
+            fs::write(self.path(name).join("HEAD"), "ref: refs/heads/main\n").unwrap();
+        }
+
+        fn put(&self, name: &str, text: &str) {
+            fs::create_dir_all(self.path(name).parent().unwrap()).unwrap();
+            fs::write(self.path(name), text).unwrap();
+        }
+
+        fn found(&self, root: &str) -> GitRepositories {
+            self.found_by(&FolderScanner::default(), root)
+        }
+
+        fn found_by(&self, terrain: &FolderScanner, root: &str) -> GitRepositories {
+            let home = Some(self.path("home"));
+            let ground =
+                WritableRoots { roots: vec![self.path(root)], home, ..WritableRoots::default() };
+            repositories(&ground, &terrain.look(&ground))
+        }
+    }
+
+    #[test]
+    fn everything_on_the_judges_list_is_dealt_with() {
+        let known = [HELD_FOLDERS, HELD_FILES, POINTERS, LEFT_TO_GIT].concat();
+        for name in zero_policy::protected_paths::git_names() {
+            assert!(known.contains(&name.name), "{}", name.name);
+        }
+        for name in [HELD_FOLDERS, HELD_FILES].concat() {
+            assert!(STAND_INS.contains(&name), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_repository_is_protected_once_there_is_one() {
+        let place = RepositoryFixture::new(&["w"]);
+        assert!(place.found("w").folders.is_empty());
+        place.git("w/.git");
+        let found = place.found("w");
+        assert_eq!(found.folders, [place.path("w/.git/hooks")]);
+        assert_eq!(found.files, HELD_FILES.map_in(&place.path("w/.git")));
+        let missing = |name: &str| found.missing.iter().any(|m| m.relative == Path::new(name));
+        assert!(missing("commondir") && missing("hooks") && missing("config"));
+        assert!(found.writable.is_empty());
+    }
+
+    #[test]
+    fn modules_worktrees_and_inner_repositories_are_found() {
+        let place = RepositoryFixture::new(&["w", "w/node_modules"]);
+        for git in [
+            "w/.git",
+            "w/.git/modules/vendor/lib",
+            "w/a/b/.git",
+            "w/bare.git",
+            "w/node_modules/x/.git",
+        ] {
+            place.git(git);
+        }
+        place.put("w/.git/worktrees/x/gitdir", "/elsewhere/.git\n");
+        place.put("w/.git/config", "[core]\nhooksPath = tools/hooks\n");
+        place.put("w/tools/hooks/pre-commit", "");
+        let found = place.found("w");
+        let folders = ["w/.git", "w/.git/modules/vendor/lib", "w/bare.git", "w/a/b/.git"];
+        for folder in folders {
+            assert!(found.folders.contains(&place.path(folder).join("hooks")), "{folder}");
+        }
+        assert_eq!(found.folders.len(), folders.len(), "{:?}", found.folders);
+        assert!(found.held.contains(&place.path("w/.git/worktrees/x/gitdir")));
+        assert!(found.held.contains(&place.path("w/tools/hooks")));
+        assert!(found.files.contains(&place.path("w/.git/worktrees/x/config.worktree")));
+    }
+
+    #[test]
+    fn of_too_many_repositories_some_can_only_be_read() {
+        let place = RepositoryFixture::new(&["w"]);
+        place.git("w/zz/.git");
+        let terrain = FolderScanner::default();
+        let hooks = place.path("w/zz/.git/hooks");
+        assert!(place.found_by(&terrain, "w").folders.contains(&hooks));
+        for number in 0..100 {
+            fs::create_dir_all(place.path(&format!("w/empty{number}/.git"))).unwrap();
+        }
+        let found = place.found_by(&terrain, "w");
+        assert_eq!((found.git_folders.len(), found.closed), (1, 0));
+        for number in 0..OPEN_MAX + CLOSED_MAX {
+            place.git(&format!("w/a{number}/.git"));
+        }
+        let found = place.found_by(&terrain, "w");
+        assert!(found.folders.contains(&hooks), "it was known before");
+        assert_eq!((found.folders.len(), found.closed), (OPEN_MAX, CLOSED_MAX));
+        let closed = |path: &PathBuf| path.ends_with(".git");
+        assert_eq!(found.held.iter().filter(|path| closed(path)).count(), CLOSED_MAX);
+        assert_eq!(found.unheld.len(), HELD_FOLDERS.len() + HELD_FILES.len());
+    }
+
+    #[test]
+    fn a_folder_of_modules_that_cannot_be_seen_through_is_held_whole() {
+        let place = RepositoryFixture::new(&["w/.git/modules/1/2/3/4/5/6/7/8"]);
+        place.git("w/.git");
+        place.git("w/.git/modules/1/2/3/4/5/6/7/8/9");
+        assert!(place.found("w").held.contains(&place.path("w/.git/modules")));
+    }
+
+    #[test]
+    fn files_that_a_configuration_takes_in_are_held() {
+        let place = RepositoryFixture::new(&["w", "home"]);
+        place.git("w/.git");
+        let text = "[include]\npath = ../common.gitconfig\npath = ~/x\npath = ../none\n";
+        place.put("w/.git/config", text);
+        place.put("w/common.gitconfig", "[includeIf \"onbranch:x\"]\npath = more\n");
+        place.put("w/more", "");
+        place.put("home/x", "");
+        let found = place.found("w");
+        assert!(found.held.contains(&place.path("w/common.gitconfig")));
+        assert!(found.held.contains(&place.path("w/more")));
+        assert!(!found.held.contains(&place.path("home/x")), "no command can write to it");
+        assert!(found.missing.iter().any(|m| m.relative == Path::new("none")));
+    }
+
+    #[test]
+    fn a_worktree_opens_its_repository_only_when_that_knows_it() {
+        let place = RepositoryFixture::new(&["tree"]);
+        place.git("main/.git");
+        let own = place.path("main/.git/worktrees/tree");
+        place.put("main/.git/worktrees/tree/commondir", "../..\n");
+        place.put("main/.git/worktrees/tree/gitdir", place.path("tree/.git").to_str().unwrap());
+        place.put("tree/.git", &format!("gitdir: {}\n", own.display()));
+        let found = place.found("tree");
+        assert_eq!(found.writable, [place.path("main/.git")]);
+        assert!(found.folders.contains(&place.path("main/.git/hooks")));
+        assert!(found.held.contains(&place.path("tree/.git")));
+        // Another's.
+        place.put("evil/.git", &format!("gitdir: {}\n", own.display()));
+        assert!(place.found("evil").writable.is_empty());
+        // One's own in all but the shared folder.
+        place.put("evil/fake/worktrees/x/commondir", place.path("main/.git").to_str().unwrap());
+        place.put("evil/fake/worktrees/x/gitdir", place.path("evil/.git").to_str().unwrap());
+        place.put("evil/.git", "gitdir: fake/worktrees/x\n");
+        assert!(place.found("evil").writable.is_empty());
+        // By a link to the file of the one that is known.
+        fs::remove_file(place.path("evil/.git")).unwrap();
+        std::os::unix::fs::symlink(place.path("tree/.git"), place.path("evil/.git")).unwrap();
+        assert!(place.found("evil").writable.is_empty());
+        fs::remove_file(place.path("evil/.git")).unwrap();
+        // The main repository, straight.
+        place.put("evil/.git", &format!("gitdir: {}\n", place.path("main/.git").display()));
+        assert!(place.found("evil").writable.is_empty());
+    }
+
+    #[test]
+    fn a_submodule_opens_its_repository_only_when_that_knows_it() {
+        let place = RepositoryFixture::new(&["top/sub", "evil"]);
+        place.git("top/.git/modules/sub");
+        place.put("top/.git/modules/sub/config", "[core]\nworktree = ../../../sub\n");
+        place.put("top/sub/.git", "gitdir: ../.git/modules/sub\n");
+        assert_eq!(place.found("top/sub").writable, [place.path("top/.git/modules/sub")]);
+        place.put("evil/.git", "gitdir: ../top/.git/modules/sub\n");
+        assert!(place.found("evil").writable.is_empty());
+    }
+
+    trait JoinPaths {
+        fn map_in(&self, folder: &Path) -> Vec<PathBuf>;
+    }
+
+    impl JoinPaths for [&str] {
+        fn map_in(&self, folder: &Path) -> Vec<PathBuf> {
+            self.iter().map(|name| folder.join(name)).collect()
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! One harmless command, run as all others are: what this machine really enforces.
+
+use std::time::{Duration, Instant};
+
+use zero_core::{CommandExecution, CommandLine, ErrorReason, ToolError, ToolName};
+use zero_sandbox::SandboxProperty;
+use zero_sandbox::running_command::{ConfinementReport, ExitCause, LimitsReport};
+
+use super::{CommandLauncher, StreamMode};
+use crate::tool_host::{ToolHost, new_call_id};
+
+/// What runs: it does nothing, and is everywhere.
+const HARMLESS: &str = "true";
+/// How long it may take.
+const TRIAL_MAX: Duration = Duration::from_secs(20);
+
+/// What came of a harmless command.
+#[derive(Clone, Debug)]
+pub struct SandboxProbeReport {
+    /// How long it took, from the order to its end.
+    pub took: Duration,
+    /// Which promises of confinement held for it, and which did not.
+    pub confinement: ConfinementReport,
+    /// What kept its limits.
+    pub limits: LimitsReport,
+}
+
+impl ToolHost {
+    /// Runs `true`, confined as the commands of `tool` are, and says what held. Where something
+    /// cannot be enforced it runs nevertheless, so that all of it is known.
+    pub fn try_command(&self, tool: &ToolName) -> Result<SandboxProbeReport, ToolError> {
+        let session = self.one_shot()?;
+        let limits = self.limits.command_of(tool);
+        let launcher = CommandLauncher {
+            weaknesses: SandboxProperty::ALL.to_vec(),
+            ..CommandLauncher::new(
+                &self.commands,
+                &session.commands,
+                &self.policy,
+                new_call_id(),
+                limits,
+            )
+        };
+        let command = CommandLine::Program(vec![HARMLESS.to_owned()]);
+        let execution = CommandExecution { command, folder: None, variables: Vec::new() };
+        let ready = launcher.ready(session.workspace(), &execution, StreamMode::Pipes)?;
+        let start = Instant::now();
+        let mut running = ready.spawn(Some(TRIAL_MAX))?;
+        running.stdin = None;
+        let ended = running.wait(TRIAL_MAX).filter(|ended| ended.why == ExitCause::Finished);
+        let took = start.elapsed();
+        match ended.and_then(|ended| ended.exit_code) {
+            Some(0) => {
+                let confinement = std::mem::take(&mut running.confinement);
+                Ok(SandboxProbeReport { took, confinement, limits: running.limits })
+            }
+            _ => Err(ToolError::failed(
+                ErrorReason::Io,
+                format!("`{HARMLESS}` did not come to its end"),
+            )),
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! What the commands of a session have in common: where they start, what they keep, and their end.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use zero_sandbox::folder_lease::FolderLease;
+use zero_sandbox::{FileType, StateDir, Workspace, path_survey};
+
+use super::ShellEndFolder;
+use super::session_network::SessionNetwork;
+use crate::jobs::{JobTable, MonitoredCommand};
+
+/// Shelf of what commands keep for the length of a session, one folder a session.
+pub(crate) const TMP: &str = "tmp";
+/// How long the end of all commands is waited for.
+const END_MAX: Duration = Duration::from_secs(10);
+
+/// What the commands of a session have in common.
+pub(crate) struct SessionCommands {
+    /// Where the next command starts; the workspace's first folder when absent.
+    folder: Mutex<Option<PathBuf>>,
+    /// Whether a folder and jobs outlive a call.
+    pub(super) remembers: bool,
+    state: StateDir,
+    name: String,
+    /// The folder for temporary files, once it was made.
+    pub(super) tmp: StateDir,
+    /// The network they share, once one needs it.
+    pub(super) network: SessionNetwork,
+    open: Mutex<SessionResources>,
+    pub(crate) jobs: JobTable,
+}
+
+/// What has to end with the session.
+#[derive(Default)]
+struct SessionResources {
+    is_over: bool,
+    commands: Vec<Weak<MonitoredCommand>>,
+    lease: Option<FolderLease>,
+}
+
+impl SessionCommands {
+    pub(crate) fn new(
+        state: &StateDir,
+        name: String,
+        remembers: bool,
+        network: SessionNetwork,
+    ) -> Self {
+        Self {
+            folder: Mutex::default(),
+            remembers,
+            tmp: state.child(TMP).child(&name),
+            state: state.clone(),
+            name,
+            network,
+            open: Mutex::default(),
+            jobs: JobTable::default(),
+        }
+    }
+
+    /// Where the next command starts, if not in the workspace's first folder.
+    pub(crate) fn folder(&self) -> Option<PathBuf> {
+        let folder = self.folder.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        folder.filter(|folder| path_survey::kind(folder) == Some(FileType::Directory))
+    }
+
+    /// Learns where a shell ended.
+    pub(super) fn learn(
+        &self,
+        start: &Path,
+        end: Option<PathBuf>,
+        workspace: &Workspace,
+    ) -> ShellEndFolder {
+        let Some(end) = end.filter(|end| self.remembers && end != start) else {
+            return ShellEndFolder::Same;
+        };
+        let is_inside = workspace.roots().any(|root| end.starts_with(root));
+        let mut folder = self.folder.lock().unwrap_or_else(PoisonError::into_inner);
+        *folder = is_inside.then(|| end.clone());
+        if is_inside { ShellEndFolder::Moved(end) } else { ShellEndFolder::Outside(end) }
+    }
+
+    /// Makes the folder for temporary files.
+    pub(super) fn make_tmp(&self) -> io::Result<()> {
+        let mut open = self.open();
+        if open.is_over {
+            return Err(io::Error::new(io::ErrorKind::NotFound, "the session is over"));
+        }
+        if open.lease.is_none() {
+            open.lease = Some(FolderLease::take(&self.state, TMP, &self.name)?);
+        }
+        // Where nothing is mounted on it, a command can remove its own.
+        self.tmp.create()
+    }
+
+    /// Takes note of a command. It ends at once when the session is over.
+    pub(crate) fn add(&self, watched: &Arc<MonitoredCommand>) {
+        let mut open = self.open();
+        if open.is_over {
+            watched.kill();
+        }
+        open.commands.retain(|other| other.upgrade().is_some_and(|other| other.end().is_none()));
+        open.commands.push(Arc::downgrade(watched));
+    }
+
+    /// Takes away what stood in for something while commands ran whose process was killed.
+    pub(crate) fn sweep(&self) {
+        let swept = zero_sandbox::confinement::sweep(self.tmp.path());
+        if swept > 0 {
+            tracing::info!(swept, "took away what a killed process left");
+        }
+    }
+
+    /// Ends every command, jobs and others, waits until they have, and takes the temporary files
+    /// away: the session is over.
+    pub(crate) fn end(&self) {
+        let mut open = self.open();
+        open.is_over = true;
+        let (commands, lease) = (std::mem::take(&mut open.commands), open.lease.take());
+        drop(open);
+        let commands: Vec<Arc<MonitoredCommand>> =
+            commands.iter().filter_map(Weak::upgrade).collect();
+        for command in &commands {
+            command.kill();
+        }
+        let until = Instant::now() + END_MAX;
+        for command in &commands {
+            command.wait(until.saturating_duration_since(Instant::now()));
+        }
+        // Walls that stand ready for the next command stand on the folder that goes.
+        zero_sandbox::spawner::Spawner::rest_shared();
+        self.jobs.clear();
+        self.network.end();
+        drop(lease);
+    }
+
+    fn open(&self) -> MutexGuard<'_, SessionResources> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,187 @@
+//! A file for the output of one command, for when it is too long to be told.
+//!
+//! Most commands say little, and all of it is told: for them no file is made.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use zero_sandbox::output_collector::OutputSpill;
+
+use crate::call_context::CallContext;
+use crate::spill_folder::SpillFolder;
+
+/// Bytes that are held before a file is made for them.
+const HELD_BYTES_MAX: usize = 8 * 1024;
+
+/// A file for output that is too long.
+pub(super) struct SpillFile {
+    folder: Arc<SpillFolder>,
+    name: String,
+    path: String,
+    bytes_max: u64,
+    state: Arc<Mutex<SpillState>>,
+}
+
+/// What has become of it.
+enum SpillState {
+    /// It is not made yet; this belongs in it.
+    Held(Vec<u8>),
+    Made(File),
+    /// It could not be made, and why. A command whose output cannot be kept runs all the same.
+    Failed(io::ErrorKind, String),
+}
+
+impl SpillFile {
+    pub(super) fn new(cx: &CallContext) -> Self {
+        let folder = Arc::clone(&cx.commands().spill);
+        let name = format!("{}-output.txt", cx.call());
+        let path = folder.path().join(&name).display().to_string();
+        let bytes_max = cx.limits().file_bytes_max.get();
+        let state = Arc::new(Mutex::new(SpillState::Held(Vec::new())));
+        Self { folder, name, path, bytes_max, state }
+    }
+
+    /// What writes to it.
+    pub(super) fn writer(&self) -> OutputSpill {
+        let writer = SpillWriter {
+            folder: Arc::clone(&self.folder),
+            name: self.name.clone(),
+            state: Arc::clone(&self.state),
+        };
+        OutputSpill { file: Box::new(writer), bytes_max: self.bytes_max }
+    }
+
+    /// Makes it, with what came until now, and says where it is.
+    pub(super) fn make(&self) -> io::Result<String> {
+        lock(&self.state).make(&self.folder, &self.name)?;
+        Ok(self.path.clone())
+    }
+
+    /// The same for whoever can do without.
+    pub(super) fn make_if_possible(&self) -> Option<String> {
+        let made = self.make();
+        made.inspect_err(|error| tracing::warn!(%error, "the output of a command cannot be kept"))
+            .ok()
+    }
+
+    /// Keeps the file when something is only there, and says where it is.
+    pub(super) fn settle(self, omitted_bytes: u64) -> io::Result<Option<String>> {
+        if omitted_bytes > 0 {
+            return self.make().map(Some);
+        }
+        if matches!(*lock(&self.state), SpillState::Made(_)) {
+            let _ = self.folder.remove(&self.name);
+        }
+        Ok(None)
+    }
+}
+
+impl SpillState {
+    /// The file, made if it was not, with all that was held in it.
+    fn make(&mut self, folder: &SpillFolder, name: &str) -> io::Result<&mut File> {
+        if let Self::Held(held) = self {
+            let made = folder.create_new(name).and_then(|mut file| {
+                let written = file.write_all(held);
+                // It is ours, and says less than all.
+                written.inspect_err(|_| drop(folder.remove(name))).map(|()| file)
+            });
+            *self = match made {
+                Ok(file) => Self::Made(file),
+                Err(error) => Self::Failed(error.kind(), error.to_string()),
+            };
+        }
+        match self {
+            Self::Made(file) => Ok(file),
+            Self::Failed(kind, why) => Err(io::Error::new(*kind, why.clone())),
+            Self::Held(_) => Err(io::Error::other("it was not made")),
+        }
+    }
+}
+
+/// Writes to the file, and makes it when there is enough for it.
+struct SpillWriter {
+    folder: Arc<SpillFolder>,
+    name: String,
+    state: Arc<Mutex<SpillState>>,
+}
+
+impl Write for SpillWriter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut state = lock(&self.state);
+        if let SpillState::Held(held) = &mut *state
+            && held.len() + bytes.len() <= HELD_BYTES_MAX
+        {
+            held.extend_from_slice(bytes);
+            return Ok(bytes.len());
+        }
+        state.make(&self.folder, &self.name)?.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn lock(state: &Mutex<SpillState>) -> MutexGuard<'_, SpillState> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::disallowed_methods, reason = "the test looks at real files")]
+    use zero_sandbox::StateDir;
+
+    use super::*;
+
+    fn spill() -> (tempfile::TempDir, SpillFile) {
+        let temp = tempfile::tempdir().unwrap();
+        let spill = SpillFile {
+            folder: SpillFolder::lasting(StateDir::new(temp.path().join("spill"))).into(),
+            name: "x".to_owned(),
+            path: temp.path().join("spill/x").display().to_string(),
+            bytes_max: 1 << 20,
+            state: Arc::new(Mutex::new(SpillState::Held(Vec::new()))),
+        };
+        (temp, spill)
+    }
+
+    #[test]
+    fn little_makes_no_file_until_somebody_wants_it() {
+        let (_temp, spill) = spill();
+        let mut writer = spill.writer().file;
+        writer.write_all(b"little").unwrap();
+        assert!(!std::path::Path::new(&spill.path).exists());
+        let path = spill.make().unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"little");
+        writer.write_all(b" more").unwrap();
+        assert_eq!(spill.settle(1).unwrap(), Some(path.clone()));
+        assert_eq!(std::fs::read(&path).unwrap(), b"little more");
+    }
+
+    #[test]
+    fn much_makes_a_file_that_goes_when_all_was_told() {
+        let (_temp, spill) = spill();
+        let mut writer = spill.writer().file;
+        let piece = vec![b'x'; 3_000];
+        for _ in 0..4 {
+            writer.write_all(&piece).unwrap();
+        }
+        assert_eq!(std::fs::read(&spill.path).unwrap().len(), 12_000);
+        let path = spill.path.clone();
+        assert_eq!(spill.settle(0).unwrap(), None);
+        assert!(!std::path::Path::new(&path).exists());
+    }
+
+    #[test]
+    fn what_cannot_be_made_is_the_same_error_each_time() {
+        let (temp, spill) = spill();
+        std::fs::write(temp.path().join("spill"), "in the way").unwrap();
+        let mut writer = spill.writer().file;
+        writer.write_all(b"little").unwrap();
+        assert!(writer.write_all(&vec![b'x'; HELD_BYTES_MAX]).is_err());
+        let why = writer.write_all(b"x").unwrap_err().kind();
+        assert_eq!(why, io::ErrorKind::NotADirectory);
+        assert_eq!(spill.settle(1).unwrap_err().kind(), why);
+    }
+}

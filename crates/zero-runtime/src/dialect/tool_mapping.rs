@@ -1,0 +1,277 @@
+//! The form of a dialect's table.
+
+use serde_json::{Value, json};
+use zero_core::SchemaViolation;
+
+use super::JsonFields;
+
+/// One tool of a dialect.
+#[derive(Debug)]
+pub(super) struct ToolMapping {
+    /// Its name in the dialect.
+    pub(super) name: &'static str,
+    /// The canonical tool it is.
+    pub(super) canonical: &'static str,
+    /// What it does, for the model.
+    pub(super) about: &'static str,
+    /// Its fields.
+    pub(super) fields: &'static [FieldMapping],
+    /// Canonical fields that are always set.
+    pub(super) fixed: &'static [(&'static str, FixedValue)],
+    /// What the platform says instead of showing a change that was made.
+    pub(super) done: Option<&'static str>,
+}
+
+/// A value that is always set.
+#[derive(Debug)]
+pub(super) enum FixedValue {
+    Text(&'static str),
+    Yes,
+}
+
+/// One field of a tool of a dialect.
+#[derive(Debug)]
+pub(super) struct FieldMapping {
+    theirs: &'static str,
+    ours: &'static str,
+    shape: FieldShape,
+    required: bool,
+    about: &'static str,
+}
+
+/// What a field holds.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum FieldShape {
+    Text,
+    Flag,
+    /// A count, declared as `integer`.
+    Count,
+    /// A count, declared as `number`.
+    Number,
+    /// A line number that the platform counts from zero.
+    LineFromZero,
+    Texts,
+    /// An object of texts.
+    TextMap,
+    Edits,
+    /// Things to do, as a task list has them.
+    Todos,
+    /// Steps of a plan.
+    Steps,
+    /// Questions with their options.
+    Questions,
+    /// Whose notes: of everything, or of the project.
+    Reach,
+}
+
+/// A tool of a dialect that sets nothing by itself.
+pub(super) const fn line(
+    name: &'static str,
+    canonical: &'static str,
+    about: &'static str,
+    fields: &'static [FieldMapping],
+) -> ToolMapping {
+    ToolMapping { name, canonical, about, fields, fixed: &[], done: None }
+}
+
+/// The same with canonical fields that are always set.
+pub(super) const fn always(
+    fixed: &'static [(&'static str, FixedValue)],
+    line: ToolMapping,
+) -> ToolMapping {
+    ToolMapping { fixed, ..line }
+}
+
+/// The same with what the platform says instead of showing a change.
+pub(super) const fn says(done: &'static str, line: ToolMapping) -> ToolMapping {
+    ToolMapping { done: Some(done), ..line }
+}
+
+/// A field that must be there.
+pub(super) const fn required(
+    theirs: &'static str,
+    ours: &'static str,
+    shape: FieldShape,
+    about: &'static str,
+) -> FieldMapping {
+    FieldMapping { theirs, ours, shape, required: true, about }
+}
+
+/// A field that may be left out.
+pub(super) const fn optional(
+    theirs: &'static str,
+    ours: &'static str,
+    shape: FieldShape,
+    about: &'static str,
+) -> FieldMapping {
+    FieldMapping { theirs, ours, shape, required: false, about }
+}
+
+impl ToolMapping {
+    /// The schema the model sees.
+    pub(super) fn schema(&self) -> Value {
+        let mut properties = JsonFields::new();
+        for field in self.fields {
+            let mut schema = field.shape.schema();
+            if let Some(schema) = schema.as_object_mut() {
+                schema.insert("description".to_owned(), field.about.into());
+            }
+            properties.insert(field.theirs.to_owned(), schema);
+        }
+        let required: Vec<&str> =
+            self.fields.iter().filter(|field| field.required).map(|field| field.theirs).collect();
+        json!({
+            "type": "object",
+            "properties": properties,
+            "required": required,
+            "additionalProperties": false,
+        })
+    }
+
+    /// Turns fields that fit the schema into canonical ones.
+    pub(super) fn to_canonical(&self, mut theirs: JsonFields) -> JsonFields {
+        let mut ours = JsonFields::new();
+        for field in self.fields {
+            if let Some(value) = theirs.remove(field.theirs) {
+                ours.insert(field.ours.to_owned(), field.shape.to_canonical(value));
+            }
+        }
+        for (name, value) in self.fixed {
+            let value = match value {
+                FixedValue::Text(text) => Value::from(*text),
+                FixedValue::Yes => Value::from(true),
+            };
+            ours.insert((*name).to_owned(), value);
+        }
+        ours
+    }
+
+    /// Whether a canonical field can be set.
+    pub(super) fn takes(&self, ours: &str) -> bool {
+        self.fields.iter().any(|field| field.ours == ours)
+    }
+
+    /// The platform's name for a field that holds a line, and the number it gives the first one.
+    pub(super) fn line_number(&self, ours: &str) -> Option<(&'static str, u64)> {
+        let field = self.fields.iter().find(|field| field.ours == ours)?;
+        let first = if matches!(field.shape, FieldShape::LineFromZero) { 0 } else { 1 };
+        Some((field.theirs, first))
+    }
+
+    /// Says violations of the canonical schema in the caller's field names.
+    pub(super) fn in_their_words(
+        &self,
+        mut violations: Vec<SchemaViolation>,
+    ) -> Vec<SchemaViolation> {
+        for violation in &mut violations {
+            for field in self.fields {
+                if let Some(rest) = violation.pointer.strip_prefix(&format!("/{}", field.ours))
+                    && (rest.is_empty() || rest.starts_with('/'))
+                {
+                    violation.pointer = format!("/{}{rest}", field.theirs);
+                    break;
+                }
+            }
+        }
+        violations
+    }
+}
+
+impl FieldShape {
+    fn schema(self) -> Value {
+        match self {
+            Self::Text => json!({"type": "string"}),
+            Self::Flag => json!({"type": "boolean"}),
+            Self::Count => json!({"type": "integer", "minimum": 1}),
+            Self::Number => json!({"type": "number", "minimum": 1}),
+            Self::LineFromZero => json!({"type": "integer", "minimum": 0}),
+            Self::Texts => json!({"type": "array", "items": {"type": "string"}}),
+            Self::TextMap => {
+                json!({"type": "object", "additionalProperties": {"type": "string"}})
+            }
+            Self::Edits => json!({"type": "array", "minItems": 1, "items": {
+                "type": "object",
+                "properties": {
+                    "type": {"type": "string", "enum": ["replace", "insert"], "description": "`replace` a text or `insert` one before a line"},
+                    "oldText": {"type": "string", "description": "For replace: the exact text to replace; it must occur once"},
+                    "newText": {"type": "string", "description": "The text to put there"},
+                    "line": {"type": "integer", "minimum": 1, "description": "For insert: the line to put the text before, counted from 1; one past the last line appends"},
+                },
+                "required": ["type", "newText"],
+                "additionalProperties": false,
+            }}),
+            Self::Todos => json!({"type": "array", "items": {
+                "type": "object",
+                "properties": {
+                    "id": {"type": "string", "description": "Any name for the entry"},
+                    "content": {"type": "string", "description": "What is to be done"},
+                    "status": {"type": "string", "enum": ["pending", "in_progress", "completed"], "description": "How far it is"},
+                    "priority": {"type": "string", "enum": ["high", "medium", "low"], "description": "How much it matters"},
+                },
+                "required": ["content", "status"],
+                "additionalProperties": false,
+            }}),
+            Self::Questions => json!({"type": "array", "minItems": 1, "maxItems": 4, "items": {
+                "type": "object",
+                "properties": {
+                    "question": {"type": "string", "minLength": 1, "description": "The whole question"},
+                    "header": {"type": "string", "minLength": 1, "maxLength": 12, "description": "A word for it, of at most 12 characters"},
+                    "options": {"type": "array", "minItems": 2, "maxItems": 4, "description": "Answers to choose from; one of the person's own is always possible", "items": {
+                        "type": "object",
+                        "properties": {
+                            "label": {"type": "string", "description": "The answer, in 1 to 5 words"},
+                            "description": {"type": "string", "description": "What it means"},
+                        },
+                        "required": ["label", "description"],
+                        "additionalProperties": false,
+                    }},
+                    "multiSelect": {"type": "boolean", "description": "Whether several may be chosen"},
+                },
+                "required": ["question", "header", "options"],
+                "additionalProperties": false,
+            }}),
+            Self::Reach => json!({"type": "string", "enum": ["global", "project"]}),
+            Self::Steps => json!({"type": "array", "items": {
+                "type": "object",
+                "properties": {
+                    "step": {"type": "string", "description": "What is to be done, in a few words"},
+                    "status": {"type": "string", "enum": ["pending", "in_progress", "completed"], "description": "How far it is"},
+                    "priority": {"type": "string", "enum": ["high", "medium", "low"], "description": "How much it matters"},
+                },
+                "required": ["step", "status"],
+                "additionalProperties": false,
+            }}),
+        }
+    }
+
+    fn to_canonical(self, value: Value) -> Value {
+        match self {
+            Self::LineFromZero => {
+                value.as_u64().map_or(value, |line| line.saturating_add(1).into())
+            }
+            Self::Todos => with_active_forms(value),
+            Self::Reach if value == "global" => "user".into(),
+            Self::Steps
+            | Self::Questions
+            | Self::Reach
+            | Self::Text
+            | Self::Flag
+            | Self::Count
+            | Self::Number
+            | Self::Texts
+            | Self::TextMap
+            | Self::Edits => value,
+        }
+    }
+}
+
+/// Things to do with what is said while each is done. Platforms that have no such words say the same
+/// as before; the names they give entries mean nothing here.
+fn with_active_forms(mut todos: Value) -> Value {
+    for todo in todos.as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut) {
+        todo.shift_remove("id");
+        let content = todo.get("content").cloned();
+        todo.extend(content.map(|content| ("activeForm".to_owned(), content)));
+    }
+    todos
+}

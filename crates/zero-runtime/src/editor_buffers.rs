@@ -1,0 +1,389 @@
+//! The files of a call as its person sees them: the text of their editor where it has a file open,
+//! and what is on disk otherwise.
+//!
+//! This is the one place where an editor is asked. Only files of the workspace are, that may be read
+//! and are UTF-8 text of a reasonable size: what was judged is asked about, by its canonical path. An
+//! editor opens files by name, so it is looked before and after whether that still leads there.
+//! Whatever an editor says or fails to say, a call ends: each answer is waited for so long, and one
+//! that did not come keeps the editor from being asked for a while.
+
+use std::cell::{Cell, RefCell};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use zero_core::{Effect, ErrorReason, ErrorType, ToolError};
+use zero_sandbox::journal::ExternalWriter;
+use zero_sandbox::{
+    FileChange, FileFacts, FileSnapshot, FinalLinkMode, ResolvedPath, WriteOutcome,
+};
+
+use crate::call_context::CallContext;
+use crate::editor::{Editor, EditorWriteOutcome};
+use crate::seen_files::SeenFiles;
+
+/// Largest file that an editor is asked about, in bytes.
+pub const BUFFER_BYTES_MAX: usize = 8_000_000;
+/// How long an editor may take to say what it has.
+const READ_MAX: Duration = Duration::from_secs(10);
+/// How long it may take to write, formatting included.
+const WRITE_MAX: Duration = Duration::from_secs(10);
+/// How long one that did not answer is left alone.
+const SILENCE: Duration = Duration::from_secs(60);
+/// The mark that some UTF-8 files begin with; editors keep it to themselves.
+const MARK: &[u8] = b"\xEF\xBB\xBF";
+
+/// The editor of a session.
+pub(crate) struct EditorBuffers {
+    editor: Arc<dyn Editor>,
+    /// When it may be asked again, after it did not answer.
+    silent_until: Mutex<Option<Instant>>,
+}
+
+impl EditorBuffers {
+    pub(crate) fn new(editor: Arc<dyn Editor>) -> Self {
+        Self { editor, silent_until: Mutex::default() }
+    }
+
+    fn answers(&self) -> bool {
+        let until = self.silent_until.lock().unwrap_or_else(PoisonError::into_inner);
+        until.is_none_or(|until| Instant::now() >= until)
+    }
+
+    fn was_silent(&self) {
+        tracing::debug!("the editor did not answer; it is not asked for a while");
+        let mut until = self.silent_until.lock().unwrap_or_else(PoisonError::into_inner);
+        *until = Some(Instant::now() + SILENCE);
+    }
+}
+
+/// A file as an editor has it.
+#[derive(Clone, Debug)]
+pub(crate) struct EditorBuffer {
+    /// As they would stand on disk.
+    bytes: Vec<u8>,
+    endings: LineEndings,
+}
+
+/// How the lines of a file end in the editor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LineEndings {
+    /// As they do on disk.
+    AsOnDisk,
+    /// Bare, though there is a carriage return before each on disk: the editor adds it on saving.
+    Bare,
+}
+
+/// How new bytes get to a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum WriteTarget {
+    Disk,
+    Editor(LineEndings),
+}
+
+/// A text that was changed.
+#[derive(Debug)]
+pub struct TextChange {
+    /// What stood there before, as the person saw it.
+    pub before: FileSnapshot,
+    /// What stands there now, or in the editor where that has not saved it.
+    pub bytes: Vec<u8>,
+    /// What is known of the file on disk; `None` when there is none.
+    pub facts: Option<FileFacts>,
+    /// What has become of what was asked for.
+    pub landed: WriteOutcome,
+}
+
+impl TextChange {
+    /// Has the session remember the file as it is now.
+    pub fn remember(&self, path: &Path, seen: &SeenFiles) {
+        match (self.facts, &self.landed) {
+            (None, _) => {}
+            (Some(facts), WriteOutcome::NotYet) => seen.saw_unsaved(path, facts, &self.bytes),
+            (Some(facts), _) => seen.saw(path, facts, Some(&self.bytes)),
+        }
+    }
+}
+
+impl CallContext {
+    /// Whether files may hold something else than what is on disk.
+    pub fn has_editor(&self) -> bool {
+        self.buffers().is_some()
+    }
+
+    /// All of a file as the editor has it, where that is not what is on disk. Waits: to be called
+    /// where waiting is fine, such as in [`CallContext::blocking`].
+    pub fn unsaved(&self, path: &Path, on_disk: &[u8]) -> Option<Vec<u8>> {
+        let buffer = self.buffer(path, on_disk)?;
+        (buffer.bytes != on_disk).then_some(buffer.bytes)
+    }
+
+    /// What stands at a path, as the person sees it. Waits, but in a preview.
+    pub fn snapshot(&self, file: &ResolvedPath) -> Result<FileSnapshot, ToolError> {
+        let on_disk = self.journal().read(file)?;
+        Ok(self.seen_by_person(file.path(), on_disk).0)
+    }
+
+    /// Changes the text of a file, through the editor where there is one. `decide` sees what stands
+    /// there, as the person sees it, and says what should. Waits.
+    ///
+    /// What is on disk is in the journal before anything changes. An editor that does not take the
+    /// change, or not in time, is done without; one that refuses it is not gone round.
+    pub fn change_text(
+        &self,
+        file: &ResolvedPath,
+        decide: impl FnOnce(&FileSnapshot) -> Result<Vec<u8>, ToolError>,
+    ) -> Result<TextChange, ToolError> {
+        let way = Cell::new(WriteTarget::Disk);
+        let settled = RefCell::new(None);
+        let hand = |bytes: &[u8]| self.write_by(way.get(), file, bytes);
+        let applied = self.journal().change_through(
+            self.asks_about(file.path()).then_some(&hand as ExternalWriter<'_>),
+            file,
+            &self.change_note(),
+            || self.check_cancelled(),
+            |on_disk| {
+                self.refuse_unsaved_new(file, on_disk)?;
+                let (before, found) = self.seen_by_person(file.path(), on_disk.clone());
+                way.set(found);
+                let bytes = decide(&before)?;
+                settled.replace(Some((before, bytes.clone())));
+                Ok(FileChange::Replace(bytes))
+            },
+        )?;
+        let (before, asked) = settled
+            .into_inner()
+            .ok_or_else(|| ToolError::failed(ErrorReason::Io, "nothing was changed"))?;
+        let bytes = match &applied.landed {
+            WriteOutcome::AsAsked => asked,
+            WriteOutcome::Altered(bytes) => bytes.clone(),
+            WriteOutcome::NotYet => {
+                let buffer = self.buffer(file.path(), &asked);
+                buffer.map_or(asked, |buffer| buffer.bytes)
+            }
+        };
+        Ok(TextChange { before, bytes, facts: applied.after, landed: applied.landed })
+    }
+
+    /// Asks the editor about the files that a person is going to be shown changes of: what shows
+    /// them cannot wait. Only after the call was judged, and not denied.
+    pub(crate) async fn foresee(&self, effects: &[Effect]) {
+        if !self.has_editor() {
+            return;
+        }
+        let written = effects.iter().filter_map(|effect| match effect {
+            Effect::Write(target) => Some(target.canonical().to_owned()),
+            _ => None,
+        });
+        let paths: Vec<PathBuf> = written.collect();
+        let buffer = |cx: &Self, path: PathBuf| {
+            let file = cx.workspace().locate_path(&path, FinalLinkMode::Keep).ok()?;
+            let Ok(FileSnapshot::File { bytes, .. }) = cx.journal().read(&file) else {
+                return None;
+            };
+            Some((path.clone(), cx.buffer(&path, &bytes)?))
+        };
+        let found = self.blocking(move |cx| {
+            Ok(paths.into_iter().filter_map(|path| buffer(cx, path)).collect())
+        });
+        let _ = self.foreseen().set(found.await.unwrap_or_default());
+    }
+
+    /// Whether the editor is asked about what lies at a canonical path.
+    fn asks_about(&self, path: &Path) -> bool {
+        self.buffers().is_some_and(|buffers| buffers.answers())
+            && self.workspace().roots().any(|root| path.starts_with(root))
+            && self.may_read(path, path)
+    }
+
+    /// A file as the editor has it.
+    fn buffer(&self, path: &Path, on_disk: &[u8]) -> Option<EditorBuffer> {
+        if let Some(foreseen) = self.foreseen().get() {
+            return foreseen.get(path).cloned();
+        }
+        if !is_plain_text(on_disk) || !self.asks_about(path) {
+            return None;
+        }
+        let text = self.ask(path)?;
+        let is_bare = all_crlf(on_disk) && text.contains('\n') && !text.contains('\r');
+        let (text, endings) = match is_bare {
+            true => (text.replace('\n', "\r\n"), LineEndings::Bare),
+            false => (text, LineEndings::AsOnDisk),
+        };
+        let bytes = text.into_bytes();
+        // A text that was saved, and is not what is on disk now: a command changed the file, and
+        // the editor has yet to load it again.
+        let is_outdated =
+            bytes != on_disk && self.seen().is_some_and(|seen| seen.was_on_disk(path, &bytes));
+        (is_plain_text(&bytes) && !is_outdated).then_some(EditorBuffer { bytes, endings })
+    }
+
+    /// What stands at a path as the person sees it, and how it is changed.
+    fn seen_by_person(&self, path: &Path, on_disk: FileSnapshot) -> (FileSnapshot, WriteTarget) {
+        match on_disk {
+            FileSnapshot::File { bytes, facts, attributes } => match self.buffer(path, &bytes) {
+                Some(EditorBuffer { bytes, endings }) => {
+                    (FileSnapshot::File { bytes, facts, attributes }, WriteTarget::Editor(endings))
+                }
+                None => {
+                    let is_text = is_plain_text(&bytes);
+                    let way = if is_text {
+                        WriteTarget::Editor(LineEndings::AsOnDisk)
+                    } else {
+                        WriteTarget::Disk
+                    };
+                    (FileSnapshot::File { bytes, facts, attributes }, way)
+                }
+            },
+            FileSnapshot::Absent => {
+                (FileSnapshot::Absent, WriteTarget::Editor(LineEndings::AsOnDisk))
+            }
+            link @ FileSnapshot::Symlink { .. } => (link, WriteTarget::Disk),
+        }
+    }
+
+    /// Refuses a new file of which the editor has a text that was never on disk: nobody has read it.
+    fn refuse_unsaved_new(
+        &self,
+        file: &ResolvedPath,
+        on_disk: &FileSnapshot,
+    ) -> Result<(), ToolError> {
+        let is_new = *on_disk == FileSnapshot::Absent && self.asks_about(file.path());
+        if !is_new || self.ask(file.path()).is_none_or(|text| text.is_empty()) {
+            return Ok(());
+        }
+        let shown = file.shown();
+        let message = format!(
+            "`{shown}` is open in the editor with text that was never saved; ask the person to save it, and read it before you change it"
+        );
+        Err(ToolError::invalid(ErrorReason::StaleFile, message).with("file", shown))
+    }
+
+    /// Whether a canonical path still leads where it did when it was judged. An editor opens it by
+    /// name, without our walls: a folder on the way that became a link would lead it elsewhere.
+    fn leads_there(&self, path: &Path) -> bool {
+        let found = self.workspace().locate_path(path, FinalLinkMode::Follow);
+        found.is_ok_and(|found| found.path() == path)
+    }
+
+    /// The text that the editor has, if it says so in time and before the call is stopped, and if it
+    /// was asked about what was judged, before and after.
+    fn ask(&self, path: &Path) -> Option<String> {
+        let buffers = self.buffers()?;
+        let runtime = tokio::runtime::Handle::try_current().ok()?;
+        if !self.leads_there(path) {
+            return None;
+        }
+        let text = runtime.block_on(async {
+            tokio::select! {
+                biased;
+                answer = tokio::time::timeout(READ_MAX, buffers.editor.read(path)) => {
+                    answer.unwrap_or_else(|_| {
+                        buffers.was_silent();
+                        None
+                    })
+                }
+                () = self.cancelled() => None,
+            }
+        });
+        text.filter(|_| self.leads_there(path))
+    }
+
+    /// Lets the editor write. True when it says that it did.
+    fn write_by(
+        &self,
+        way: WriteTarget,
+        file: &ResolvedPath,
+        bytes: &[u8],
+    ) -> Result<bool, ToolError> {
+        let path = file.path();
+        let (WriteTarget::Editor(endings), Some(buffers)) = (way, self.buffers()) else {
+            return Ok(false);
+        };
+        if !is_plain_text(bytes) || !buffers.answers() || !self.leads_there(path) {
+            return Ok(false);
+        }
+        let (Ok(text), Ok(runtime)) =
+            (std::str::from_utf8(bytes), tokio::runtime::Handle::try_current())
+        else {
+            return Ok(false);
+        };
+        let text = match endings {
+            LineEndings::AsOnDisk => text.to_owned(),
+            LineEndings::Bare => text.replace("\r\n", "\n"),
+        };
+        // It is past the point where it could be taken back: a call that is stopped now still says
+        // what became of it.
+        let writing =
+            async { tokio::time::timeout(WRITE_MAX, buffers.editor.write(path, &text)).await };
+        let written = runtime.block_on(writing).unwrap_or_else(|_| {
+            buffers.was_silent();
+            EditorWriteOutcome::NotTaken
+        });
+        match written {
+            // What it wrote elsewhere is not taken for the file that was meant, which is written on
+            // disk.
+            EditorWriteOutcome::Taken => Ok(self.leads_there(path)),
+            EditorWriteOutcome::NotTaken => Ok(false),
+            EditorWriteOutcome::Refused(why) => Err(refused(file.shown(), &why)),
+        }
+    }
+}
+
+fn refused(shown: &str, why: &str) -> ToolError {
+    let message = format!(
+        "the editor refused to write `{shown}`: {why}; the file is as it was. Do not write it another way: ask the person, who can allow it in the editor"
+    );
+    ToolError::new(ErrorType::PermissionDenied, ErrorReason::Rejected, message).with("file", shown)
+}
+
+/// Whether an editor and a disk mean the same by these bytes.
+fn is_plain_text(bytes: &[u8]) -> bool {
+    bytes.len() <= BUFFER_BYTES_MAX
+        && !bytes.starts_with(MARK)
+        && !bytes.contains(&0)
+        && std::str::from_utf8(bytes).is_ok()
+}
+
+/// Whether each line ends with a carriage return and a line feed.
+fn all_crlf(bytes: &[u8]) -> bool {
+    let mut ends = 0;
+    let mut previous = 0;
+    for byte in bytes {
+        match (previous, *byte) {
+            (b'\r', b'\n') => ends += 1,
+            (_, b'\n') => return false,
+            _ => {}
+        }
+        previous = *byte;
+    }
+    ends > 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_editor_is_asked_about_plain_text_only() {
+        for (bytes, expected) in [
+            (&b""[..], true),
+            ("plain é".as_bytes(), true),
+            (b"\xEF\xBB\xBFmarked", false),
+            (b"caf\xE9", false),
+            (b"a\0b", false),
+            (&vec![b'a'; BUFFER_BYTES_MAX + 1], false),
+        ] {
+            assert_eq!(is_plain_text(bytes), expected, "{:?}", bytes.get(..8));
+        }
+    }
+
+    #[test]
+    fn line_endings_are_told_by_all_of_them() {
+        for (bytes, expected) in
+            [(&b"a\r\nb\r\n"[..], true), (b"a\r\nb", true), (b"a\r\nb\n", false), (b"a", false)]
+        {
+            assert_eq!(all_crlf(bytes), expected, "{bytes:?}");
+        }
+    }
+}

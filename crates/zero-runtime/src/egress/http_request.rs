@@ -1,0 +1,387 @@
+//! HTTP as a proxy hears it: `CONNECT host:port`, and requests for `http://host/…`.
+//!
+//! A plain request is taken apart and put together anew, so that whoever gets it reads the same as
+//! was read here: one host, one body, one request a connection. What could be read in two ways is
+//! no request.
+
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use super::client_connection::ClientConnection;
+use super::proxy_error::ProxyError;
+use super::proxy_request::{self, ClientProtocol, ConnectTarget, ForwardMode, ProxyRequest};
+use super::request_body::RequestBodyReader;
+
+/// Most header lines.
+const HEADERS_MAX: usize = 128;
+/// The port of `http://` where none is named.
+const HTTP_PORT: u16 = 80;
+
+/// Headers that are about one connection and not about the request.
+const HOP_BY_HOP: &[&str] =
+    &["connection", "keep-alive", "te", "trailer", "upgrade", "http2-settings"];
+/// Headers that are written anew.
+const REWRITTEN: &[&str] = &["host", "content-length", "transfer-encoding"];
+
+/// Reads the head of a request.
+pub(super) async fn read<S>(
+    client: &mut ClientConnection<S>,
+    head_max: usize,
+) -> Result<ProxyRequest, ProxyError>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let mut seen = 0;
+    let end = loop {
+        if let Some(end) = head_end(client.unread(), seen)? {
+            break end;
+        }
+        seen = client.unread().len();
+        client.more(head_max).await?;
+    };
+    let head = client.take(end).await?;
+    let (protocol, request) = parse(&head)?;
+    client.protocol = protocol;
+    Ok(request)
+}
+
+/// Where the head ends, if it does. The first `seen` bytes were looked at before.
+fn head_end(bytes: &[u8], seen: usize) -> Result<Option<usize>, ProxyError> {
+    let lone = ProxyError::Malformed("a line does not end with CR LF");
+    for (at, byte) in bytes.iter().enumerate().skip(seen.saturating_sub(1)) {
+        let before = at.checked_sub(1).and_then(|before| bytes.get(before));
+        match (before, byte) {
+            (Some(b'\r'), b'\n') if ends_with_empty_line(bytes.get(..=at)) => {
+                return Ok(Some(at + 1));
+            }
+            (Some(b'\r'), b'\n') => {}
+            (_, b'\n') | (Some(b'\r'), _) => return Err(lone),
+            (_, 0) => return Err(ProxyError::Malformed("it contains a zero byte")),
+            // What goes on on the next line belongs to the one before for some readers only.
+            (Some(b'\n'), b' ' | b'\t') => {
+                return Err(ProxyError::Malformed("a line starts with a space"));
+            }
+            _ => {}
+        }
+    }
+    Ok(None)
+}
+
+fn ends_with_empty_line(bytes: Option<&[u8]>) -> bool {
+    bytes.is_some_and(|bytes| bytes.ends_with(b"\r\n\r\n"))
+}
+
+/// Reads a head with its empty line at the end.
+pub(super) fn parse(head: &[u8]) -> Result<(ClientProtocol, ProxyRequest), ProxyError> {
+    let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
+    let mut parsed = httparse::Request::new(&mut headers);
+    match parsed.parse(head) {
+        Ok(httparse::Status::Complete(length)) if length == head.len() => {}
+        Err(httparse::Error::TooManyHeaders) => return Err(ProxyError::HeadTooLong),
+        _ => return Err(ProxyError::Malformed("it is no HTTP request")),
+    }
+    let (Some(method), Some(target), Some(minor)) = (parsed.method, parsed.path, parsed.version)
+    else {
+        return Err(ProxyError::Malformed("it is no HTTP request"));
+    };
+    let headers = RequestHeaders(parsed.headers);
+    let body = headers.body(minor)?;
+    if headers.all("host").count() > 1 {
+        return Err(ProxyError::Malformed("it names its host more than once"));
+    }
+    if method == "CONNECT" {
+        if !body.is_done() {
+            return Err(ProxyError::Malformed("CONNECT has no body"));
+        }
+        let (host, port) = split_port(target)?;
+        let port = port.ok_or(ProxyError::Malformed("CONNECT needs a port"))?;
+        let wanted = ConnectTarget { host: proxy_request::host(host)?, port };
+        return Ok((ClientProtocol::Connect, ProxyRequest { wanted, onward: ForwardMode::Tunnel }));
+    }
+    let (wanted, path) = absolute(method, target)?;
+    let mut head = format!("{method} {path} HTTP/1.{minor}\r\nHost: {}", wanted.host);
+    if wanted.port != HTTP_PORT {
+        head.push_str(&format!(":{}", wanted.port));
+    }
+    head.push_str("\r\n");
+    let mut head = head.into_bytes();
+    headers.passed_on(&mut head);
+    head.extend_from_slice(body.header().as_bytes());
+    head.extend_from_slice(b"Connection: close\r\n\r\n");
+    Ok((ClientProtocol::Http, ProxyRequest { wanted, onward: ForwardMode::Message { head, body } }))
+}
+
+/// Takes `http://host:port/path` apart.
+fn absolute(method: &str, target: &str) -> Result<(ConnectTarget, String), ProxyError> {
+    let Some((scheme, rest)) = target.split_once("://") else {
+        return Err(ProxyError::Malformed(
+            "a proxy is asked for `http://host/…` or `CONNECT host:port`",
+        ));
+    };
+    if !scheme.eq_ignore_ascii_case("http") {
+        return Err(ProxyError::Malformed(
+            "only `http://` is passed on; others go through CONNECT",
+        ));
+    }
+    if target.contains('#') {
+        return Err(ProxyError::Malformed("an address that is asked for has no `#`"));
+    }
+    let end = rest.find(['/', '?']).unwrap_or(rest.len());
+    let (authority, path) = rest.split_at(end);
+    if authority.contains('@') {
+        return Err(ProxyError::Malformed("the address contains a user; send a header instead"));
+    }
+    let (host, port) = split_port(authority)?;
+    let wanted =
+        ConnectTarget { host: proxy_request::host(host)?, port: port.unwrap_or(HTTP_PORT) };
+    let path = match path {
+        "" if method == "OPTIONS" => "*".to_owned(),
+        path if path.starts_with('/') => path.to_owned(),
+        query => format!("/{query}"),
+    };
+    Ok((wanted, path))
+}
+
+/// Takes `host:port` apart. An IPv6 address stands in brackets.
+fn split_port(authority: &str) -> Result<(&str, Option<u16>), ProxyError> {
+    let wrong = ProxyError::Malformed("the port is no number from 1 to 65535");
+    let is_address = authority.starts_with('[');
+    let (host, port) = match authority.rsplit_once(':') {
+        Some((host, port)) if !is_address || host.ends_with(']') => (host, port),
+        _ => return Ok((authority, None)),
+    };
+    if !is_address && host.contains(':') {
+        return Err(ProxyError::Malformed("an IPv6 address stands in brackets"));
+    }
+    let digits = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
+    match port.parse() {
+        Ok(port) if digits && port != 0 => Ok((host, Some(port))),
+        _ => Err(wrong),
+    }
+}
+
+/// The headers of a request.
+struct RequestHeaders<'a>(&'a [httparse::Header<'a>]);
+
+impl<'a> RequestHeaders<'a> {
+    fn all(&self, name: &'static str) -> impl Iterator<Item = &'a [u8]> {
+        let named = self.0.iter().filter(move |header| header.name.eq_ignore_ascii_case(name));
+        named.map(|header| header.value)
+    }
+
+    /// How the body ends. There must be exactly one way to tell.
+    fn body(&self, minor: u8) -> Result<RequestBodyReader, ProxyError> {
+        let mut lengths = self.all("content-length");
+        let mut codings = self.all("transfer-encoding");
+        let (length, coding) = (lengths.next(), codings.next());
+        if lengths.next().is_some() || codings.next().is_some() {
+            return Err(ProxyError::Malformed("it says twice how long its body is"));
+        }
+        match (length, coding) {
+            (None, None) => Ok(RequestBodyReader::none()),
+            (Some(length), None) => {
+                let length = std::str::from_utf8(length).ok().filter(|length| {
+                    !length.is_empty() && length.bytes().all(|byte| byte.is_ascii_digit())
+                });
+                let length = length.and_then(|length| length.parse().ok());
+                length
+                    .map(RequestBodyReader::of_length)
+                    .ok_or(ProxyError::Malformed("the length of its body is no number"))
+            }
+            (None, Some(coding)) if minor == 1 && coding.eq_ignore_ascii_case(b"chunked") => {
+                Ok(RequestBodyReader::chunked())
+            }
+            (None, Some(_)) => Err(ProxyError::Malformed("its body is sent in an unknown way")),
+            (Some(_), Some(_)) => {
+                Err(ProxyError::Malformed("it says in two ways how long its body is"))
+            }
+        }
+    }
+
+    /// Adds the headers that are for the other side.
+    fn passed_on(&self, head: &mut Vec<u8>) {
+        let named: Vec<String> = self
+            .all("connection")
+            .flat_map(|value| value.split(|byte| *byte == b','))
+            .map(|name| String::from_utf8_lossy(name).trim().to_ascii_lowercase())
+            .collect();
+        for header in self.0 {
+            let name = header.name.to_ascii_lowercase();
+            let is_dropped = HOP_BY_HOP.contains(&name.as_str())
+                || REWRITTEN.contains(&name.as_str())
+                || name.starts_with("proxy-")
+                || named.contains(&name);
+            if !is_dropped {
+                for part in [header.name.as_bytes(), b": ", header.value, b"\r\n"] {
+                    head.extend_from_slice(part);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a head becomes: the target, and what is passed on.
+    fn read_head(head: &str) -> String {
+        let whole = match head_end(head.as_bytes(), 0) {
+            Ok(Some(end)) if end == head.len() => parse(head.as_bytes()),
+            Ok(_) => return "unfinished".to_owned(),
+            Err(failure) => Err(failure),
+        };
+        match whole {
+            Err(failure) => failure.to_string(),
+            Ok((_, ProxyRequest { wanted: ConnectTarget { host, port }, onward })) => {
+                match onward {
+                    ForwardMode::Tunnel => format!("tunnel {host} {port}"),
+                    ForwardMode::Message { head, .. } => {
+                        format!("{host} {port} {}", String::from_utf8(head).unwrap())
+                    }
+                }
+            }
+        }
+    }
+
+    #[track_caller]
+    fn check(head: &str, expected: &str) {
+        assert_eq!(read_head(head), expected, "{head:?}");
+    }
+
+    #[track_caller]
+    fn check_bad(head: &str) {
+        let said = read_head(head);
+        assert!(said.starts_with("the request is malformed"), "{head:?} gave {said:?}");
+    }
+
+    #[test]
+    fn a_tunnel_goes_where_the_request_line_says() {
+        check("CONNECT a.com:443 HTTP/1.1\r\n\r\n", "tunnel a.com 443");
+        check("CONNECT A.COM.:443 HTTP/1.1\r\nHost: evil.com\r\n\r\n", "tunnel a.com 443");
+        check("CONNECT [::ffff:127.0.0.1]:80 HTTP/1.1\r\n\r\n", "tunnel 127.0.0.1 80");
+        check("CONNECT [2606:4700::1111]:53 HTTP/1.0\r\n\r\n", "tunnel [2606:4700::1111] 53");
+        check("CONNECT 0x7f.1:80 HTTP/1.1\r\nContent-Length: 0\r\n\r\n", "tunnel 127.0.0.1 80");
+        for target in [
+            "a.com",
+            "a.com:",
+            "a.com:0",
+            "a.com:65536",
+            "a.com:+1",
+            "u@a.com:443",
+            "::1:80",
+            "[::1]",
+            "[::1%25lo]:80",
+            "a%2ecom:80",
+            "/",
+            "*",
+            "http://a.com/",
+            "a.com:80/x",
+            ":80",
+            "a..com:80",
+            "1.2.3.4.5:80",
+        ] {
+            check_bad(&format!("CONNECT {target} HTTP/1.1\r\n\r\n"));
+        }
+        check_bad("CONNECT a.com:443 HTTP/1.1\r\nContent-Length: 5\r\n\r\n");
+        check_bad("CONNECT a.com:443 HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n");
+    }
+
+    #[test]
+    fn a_plain_request_is_put_together_anew() {
+        check(
+            "GET http://A.com/x?y=1 HTTP/1.1\r\nHost: evil.com\r\nAccept: */*\r\n\
+             Proxy-Connection: keep-alive\r\nProxy-Authorization: Basic eDp5\r\n\
+             Connection: keep-alive, X-Secret\r\nX-Secret: 1\r\nTE: trailers\r\n\
+             Upgrade: h2c\r\n\r\n",
+            "a.com 80 GET /x?y=1 HTTP/1.1\r\nHost: a.com\r\nAccept: */*\r\nConnection: close\r\n\r\n",
+        );
+        check(
+            "POST http://a.com:8080?q HTTP/1.1\r\ncontent-length: 7\r\n\r\n",
+            "a.com 8080 POST /?q HTTP/1.1\r\nHost: a.com:8080\r\nContent-Length: 7\r\n\
+             Connection: close\r\n\r\n",
+        );
+        check(
+            "POST http://[2606:4700::1111] HTTP/1.1\r\nTransfer-Encoding: Chunked\r\n\
+             Connection: transfer-encoding, host\r\n\r\n",
+            "[2606:4700::1111] 80 POST / HTTP/1.1\r\nHost: [2606:4700::1111]\r\n\
+             Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n",
+        );
+        check(
+            "OPTIONS http://a.com HTTP/1.0\r\n\r\n",
+            "a.com 80 OPTIONS * HTTP/1.0\r\nHost: a.com\r\nConnection: close\r\n\r\n",
+        );
+    }
+
+    #[test]
+    fn what_can_be_read_in_two_ways_is_no_request() {
+        let with = |headers: &str| format!("POST http://a.com/ HTTP/1.1\r\n{headers}\r\n\r\n");
+        for headers in [
+            "Content-Length: 5\r\nTransfer-Encoding: chunked",
+            "Content-Length: 5\r\nContent-Length: 5",
+            "Content-Length: 5, 5",
+            "Content-Length: +5",
+            "Content-Length: 0x5",
+            "Content-Length: ",
+            "Content-Length: 99999999999999999999",
+            "Content-Length : 5",
+            "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked",
+            "Transfer-Encoding: gzip, chunked",
+            "Transfer-Encoding: xchunked",
+            "Transfer-Encoding: identity",
+            "Host: a.com\r\nHost: b.com",
+            "Host: a.com\r\nhost: a.com",
+            "X: 1\r\n folded",
+            "X: 1\r\n\tfolded",
+            " X: 1",
+            "X: 1\nY: 2",
+            "X: 1\rY: 2",
+            "X: a\0b",
+            "X\0: a",
+            "X Y: a",
+            ": a",
+            "nothing",
+        ] {
+            check_bad(&with(headers));
+        }
+        check_bad("POST http://a.com/ HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n");
+        for line in [
+            "GET / HTTP/1.1",
+            "GET a.com HTTP/1.1",
+            "GET //a.com/ HTTP/1.1",
+            "GET https://a.com/ HTTP/1.1",
+            "GET ftp://a.com/ HTTP/1.1",
+            "GET http:///x HTTP/1.1",
+            "GET http://u:p@a.com/ HTTP/1.1",
+            "GET http://a.com#@b.com/ HTTP/1.1",
+            "GET http://a.com\\@b.com/ HTTP/1.1",
+            "GET http://a.com:80:90/ HTTP/1.1",
+            "GET http://a.com/ HTTP/2.0",
+            "GET http://a.com/  HTTP/1.1",
+            "GET  http://a.com/ HTTP/1.1",
+            "GET http://a.com/ x HTTP/1.1",
+            "GET http://a.com/",
+        ] {
+            check_bad(&format!("{line}\r\n\r\n"));
+        }
+        check_bad("GET http://a.com/ HTTP/1.1\n\n");
+    }
+
+    #[test]
+    fn too_many_headers_are_too_long_a_head() {
+        let many = "X: 1\r\n".repeat(HEADERS_MAX + 1);
+        check(
+            &format!("GET http://a.com/ HTTP/1.1\r\n{many}\r\n"),
+            "the head of the request is too long",
+        );
+    }
+
+    #[test]
+    fn a_head_that_comes_byte_by_byte_is_read_the_same() {
+        let head = b"GET http://a.com/ HTTP/1.1\r\nX: 1\r\n\r\nrest";
+        for first in 0..head.len() {
+            let before = head_end(&head[..first], 0).unwrap();
+            let end = before.or(head_end(head, first).unwrap());
+            assert_eq!(end, Some(head.len() - 4), "{first}");
+        }
+    }
+}

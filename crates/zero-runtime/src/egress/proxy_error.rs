@@ -1,0 +1,177 @@
+//! Why a connection was not made, in the words of each protocol.
+
+use std::fmt;
+use std::io;
+
+use zero_policy::{ConnectDeniedError, HostName};
+
+use super::proxy_request::{ClientProtocol, ConnectTarget};
+
+/// Why a connection was not made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum ProxyError {
+    /// What the client says is no request.
+    Malformed(&'static str),
+    /// The protocol allows it, this proxy does not.
+    Unsupported(UnsupportedFeature),
+    /// The head is longer than allowed.
+    HeadTooLong,
+    /// The client did not say in time what it wants.
+    HeadTime,
+    /// The gatekeeper says no.
+    Refused(ConnectDeniedError),
+    /// The name has no address, or more than can be checked.
+    NoAddress,
+    /// Looking the name up took too long.
+    ResolveTime,
+    /// Nobody answers there.
+    Unreachable(io::ErrorKind),
+    /// Connecting took too long.
+    ConnectTime,
+    /// The audit log cannot be written.
+    NoTrace,
+    /// The client went away before it said what it wants.
+    Gone,
+    /// The proxy ends.
+    Ended,
+}
+
+/// What a client may ask for and does not get.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum UnsupportedFeature {
+    /// SOCKS4.
+    Socks4,
+    /// A way to prove who one is, where none is needed.
+    Authentication,
+    /// SOCKS `BIND` or `UDP ASSOCIATE`.
+    SocksCommand,
+    /// A kind of address that SOCKS5 does not have.
+    SocksAddress,
+}
+
+impl ProxyError {
+    /// How it is called in the audit log.
+    pub(super) fn status(&self) -> crate::metrics::CallStatus {
+        use crate::metrics::CallStatus;
+        match self {
+            Self::Refused(_) => CallStatus::Denied,
+            Self::HeadTime | Self::ResolveTime | Self::ConnectTime => CallStatus::Timeout,
+            Self::Gone | Self::Ended => CallStatus::Cancelled,
+            _ => CallStatus::Error,
+        }
+    }
+
+    /// What the client is told; nothing when it is not there to hear it.
+    pub(super) fn reply(
+        &self,
+        protocol: ClientProtocol,
+        wanted: Option<&ConnectTarget>,
+    ) -> Vec<u8> {
+        match protocol {
+            _ if *self == Self::Gone => Vec::new(),
+            ClientProtocol::Socks4 => vec![0, 0x5b, 0, 0, 0, 0, 0, 0],
+            ClientProtocol::SocksGreeting => vec![5, 0xff],
+            ClientProtocol::Socks5 => vec![5, self.socks_code(), 0, 1, 0, 0, 0, 0, 0, 0],
+            ClientProtocol::Connect | ClientProtocol::Http | ClientProtocol::Unknown => {
+                self.http(wanted)
+            }
+        }
+    }
+
+    fn socks_code(&self) -> u8 {
+        match self {
+            Self::Refused(_) => 2,
+            Self::NoAddress | Self::ResolveTime | Self::ConnectTime => 4,
+            Self::Unreachable(io::ErrorKind::ConnectionRefused) => 5,
+            Self::Unreachable(io::ErrorKind::NetworkUnreachable) => 3,
+            Self::Unreachable(_) => 4,
+            Self::Unsupported(UnsupportedFeature::SocksAddress) => 8,
+            Self::Unsupported(_) => 7,
+            _ => 1,
+        }
+    }
+
+    fn http(&self, wanted: Option<&ConnectTarget>) -> Vec<u8> {
+        let status = match self {
+            Self::Malformed(_) | Self::Unsupported(_) => "400 Bad Request",
+            Self::HeadTooLong => "431 Request Header Fields Too Large",
+            Self::HeadTime => "408 Request Timeout",
+            Self::Refused(_) => "403 Forbidden",
+            Self::NoAddress | Self::Unreachable(_) | Self::Gone => "502 Bad Gateway",
+            Self::ResolveTime | Self::ConnectTime => "504 Gateway Timeout",
+            Self::NoTrace | Self::Ended => "503 Service Unavailable",
+        };
+        let body = self.explained(wanted);
+        let length = body.len();
+        format!(
+            "HTTP/1.1 {status}\r\nContent-Type: text/plain; charset=utf-8\r\n\
+             Content-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+        )
+        .into_bytes()
+    }
+
+    /// The whole of it for whoever reads the answer: what, why, and what to do.
+    fn explained(&self, wanted: Option<&ConnectTarget>) -> String {
+        let mut text = match wanted {
+            Some(ConnectTarget { host, port }) => {
+                format!("zero: no connection to {host} port {port}: {self}\n")
+            }
+            None => format!("zero: no connection: {self}\n"),
+        };
+        if let (Self::Refused(refusal), Some(wanted)) = (self, wanted)
+            && let Some(remedy) = remedy(refusal, &wanted.host, wanted.port)
+        {
+            text.push_str(&remedy);
+            text.push('\n');
+        }
+        text
+    }
+}
+
+/// What the person can do about it.
+pub(super) fn remedy(refusal: &ConnectDeniedError, host: &HostName, port: u16) -> Option<String> {
+    let allow = format!("zero config add permissions.allow 'WebFetch(domain:{host})'");
+    match refusal {
+        ConnectDeniedError::NoRule => Some(format!("to allow it: {allow}")),
+        ConnectDeniedError::Port { .. } => {
+            Some(format!("to allow it: zero config add sandbox.network '{host}:{port}'"))
+        }
+        ConnectDeniedError::Inside { may_be_named: true, .. } if host.ip().is_some() => {
+            Some(format!("to allow it, in your own settings: {allow}"))
+        }
+        ConnectDeniedError::Rule { place, .. } => Some(format!("the rule stands in {place}")),
+        ConnectDeniedError::Inside { .. } | ConnectDeniedError::OtherName { .. } => None,
+    }
+}
+
+impl fmt::Display for ProxyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Malformed(what) => write!(f, "the request is malformed: {what}"),
+            Self::Unsupported(UnsupportedFeature::Socks4) => {
+                f.write_str("SOCKS4 is not spoken here; use SOCKS5 or HTTP")
+            }
+            Self::Unsupported(UnsupportedFeature::Authentication) => {
+                f.write_str("the client insists on a password, and none is asked for here")
+            }
+            Self::Unsupported(UnsupportedFeature::SocksCommand) => {
+                f.write_str("only connections to a host are made, none are waited for")
+            }
+            Self::Unsupported(UnsupportedFeature::SocksAddress) => {
+                f.write_str("SOCKS5 has no such kind of address")
+            }
+            Self::HeadTooLong => f.write_str("the head of the request is too long"),
+            Self::HeadTime => f.write_str("the request did not come in time"),
+            Self::Refused(refusal) => refusal.fmt(f),
+            Self::NoAddress => f.write_str("its address could not be found"),
+            Self::ResolveTime => f.write_str("looking up its address took too long"),
+            Self::Unreachable(kind) => write!(f, "it could not be reached: {kind}"),
+            Self::ConnectTime => f.write_str("connecting took too long"),
+            Self::NoTrace => {
+                f.write_str("the audit log cannot be written, and nothing is done without a trace")
+            }
+            Self::Gone => f.write_str("the client went away"),
+            Self::Ended => f.write_str("the session ended"),
+        }
+    }
+}

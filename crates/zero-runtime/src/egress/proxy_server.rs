@@ -1,0 +1,183 @@
+//! Takes connections and sees each through: read, judge, pin, connect, pass on, write down.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use tokio::io::AsyncWriteExt;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use zero_policy::{ConnectDeniedError, HostName};
+
+use super::ProxyState;
+use super::client_connection::ClientConnection;
+use super::connection_record::ConnectionRecord;
+use super::proxy_error::ProxyError;
+use super::proxy_request::{self, ConnectTarget, ForwardMode, ProxyRequest};
+use super::refusals::RefusedHost;
+use super::relay::{RelayEnd, TrafficCounters, UpstreamTransfer, relay};
+use super::{HELPER_THREADS_MAX, address_pinning};
+
+/// How long nothing is taken after taking failed, as for want of file descriptors.
+const TAKE_AGAIN: Duration = Duration::from_millis(100);
+/// How long a client that was turned away is listened to, so that it hears why.
+const LISTEN_ON: Duration = Duration::from_secs(10);
+
+/// Serves until the proxy ends, and then waits so long for connections to be written down.
+pub(super) async fn serve(shared: &Arc<ProxyState>, listener: TcpListener, farewell: Duration) {
+    let places = Arc::new(Semaphore::new(shared.config.limits.connections_max));
+    // Half of the threads stay free for audit rows.
+    let lookups = Arc::new(Semaphore::new(HELPER_THREADS_MAX / 2));
+    let mut connections = JoinSet::new();
+    let take_all = async {
+        // Whoever finds no place waits to be taken.
+        while let Ok(place) = places.clone().acquire_owned().await {
+            match listener.accept().await {
+                Ok((stream, _)) => {
+                    // It only makes small messages slower where it fails.
+                    let _ = stream.set_nodelay(true);
+                    let (shared, lookups) = (shared.clone(), lookups.clone());
+                    connections.spawn(async move {
+                        connection(&shared, &lookups, stream).await;
+                        drop(place);
+                    });
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "a connection to the proxy could not be taken");
+                    tokio::time::sleep(TAKE_AGAIN).await;
+                }
+            }
+            while connections.try_join_next().is_some() {}
+        }
+    };
+    tokio::select! {
+        () = take_all => {}
+        () = shared.ended.cancelled() => {}
+    }
+    drop(listener);
+    let all_ended = async { while connections.join_next().await.is_some() {} };
+    if timeout(farewell, all_ended).await.is_err() {
+        tracing::warn!("connections of the proxy were not written down in time");
+    }
+}
+
+/// One connection, from its first byte to its row.
+async fn connection(shared: &Arc<ProxyState>, lookups: &Arc<Semaphore>, stream: TcpStream) {
+    let mut client = ClientConnection::new(stream);
+    let mut trace = ConnectionRecord::begin(shared);
+    let traffic = TrafficCounters::new();
+    let mut wanted = None;
+    let established = {
+        let establish = establish(shared, lookups, &mut client, &mut trace, &mut wanted);
+        tokio::select! {
+            established = establish => established,
+            () = shared.ended.cancelled() => Err(ProxyError::Ended),
+        }
+    };
+    let protocol = client.protocol;
+    match established {
+        Ok((onward, host)) => {
+            let greets = wanted.as_ref().map(|wanted| wanted.host.clone());
+            let talk = talk(shared, client, (onward, greets), host, &traffic);
+            let end = tokio::select! {
+                end = talk => Some(end),
+                () = shared.ended.cancelled() => None,
+            };
+            match end {
+                Some(RelayEnd::OtherName(said)) => {
+                    let refusal = ConnectDeniedError::OtherName { said };
+                    refused(shared, wanted.as_ref(), &refusal, &trace);
+                    trace.failed(&ProxyError::Refused(refusal));
+                }
+                end => trace.ended(end),
+            }
+        }
+        // A connection on which nothing was ever said leaves nothing to write down.
+        Err(ProxyError::Gone) if client.unread().is_empty() && wanted.is_none() => return,
+        Err(failure) => {
+            if let ProxyError::Refused(refusal) = &failure {
+                refused(shared, wanted.as_ref(), refusal, &trace);
+            }
+            trace.failed(&failure);
+            let reply = failure.reply(protocol, wanted.as_ref());
+            let farewell = client.farewell(&reply, shared.config.limits.head_bytes_max);
+            tokio::select! {
+                _ = timeout(LISTEN_ON, farewell) => {}
+                () = shared.ended.cancelled() => {}
+            }
+        }
+    }
+    trace.end(shared, protocol, &traffic).await;
+}
+
+/// Remembers that a connection was refused, for the result of its call.
+fn refused(
+    shared: &ProxyState,
+    wanted: Option<&ConnectTarget>,
+    refusal: &ConnectDeniedError,
+    trace: &ConnectionRecord,
+) {
+    let Some(ConnectTarget { host, port }) = wanted else { return };
+    let (host, port, refusal) = (host.clone(), *port, refusal.clone());
+    shared.refusals.add(RefusedHost { host, port, refusal, call: trace.call.clone() });
+}
+
+/// Reads what the client wants, has it judged, and connects.
+async fn establish(
+    shared: &Arc<ProxyState>,
+    lookups: &Arc<Semaphore>,
+    client: &mut ClientConnection<TcpStream>,
+    trace: &mut ConnectionRecord,
+    asked: &mut Option<ConnectTarget>,
+) -> Result<(ForwardMode, TcpStream), ProxyError> {
+    let config = &shared.config;
+    let limits = config.limits;
+    let read = timeout(limits.head_time, proxy_request::read(client, limits.head_bytes_max));
+    let ProxyRequest { wanted, onward } = read.await.unwrap_or(Err(ProxyError::HeadTime))?;
+    trace.wanted(&wanted);
+    let wanted = asked.insert(wanted);
+    let permit = config.gatekeeper.may_reach(&wanted.host, wanted.port, &shared.judged());
+    let permit = permit.map_err(ProxyError::Refused)?;
+    trace.permitted(permit);
+    // No connection is made, nor a name looked up, that would leave no trace.
+    let audit = shared.clone();
+    let ready = tokio::task::spawn_blocking(move || audit.audit.ready(Timestamp::now())).await;
+    if !matches!(ready, Ok(Ok(()))) {
+        return Err(ProxyError::NoTrace);
+    }
+    let addresses = address_pinning::pin(config, lookups, wanted).await?;
+    let (host, address) = address_pinning::connect(&addresses, limits.connect_time).await?;
+    trace.connected(address);
+    Ok((onward, host))
+}
+
+/// Passes on what both say.
+async fn talk(
+    shared: &ProxyState,
+    mut client: ClientConnection<TcpStream>,
+    (onward, greets): (ForwardMode, Option<HostName>),
+    mut host: TcpStream,
+    traffic: &TrafficCounters,
+) -> RelayEnd {
+    let idle = shared.config.limits.idle_time;
+    let granted = client.protocol.granted();
+    if client.say(granted).await.is_err() {
+        return RelayEnd::Broken(std::io::ErrorKind::BrokenPipe);
+    }
+    let (greets, body) = match onward {
+        ForwardMode::Tunnel => (greets, None),
+        ForwardMode::Message { head, body } => {
+            match timeout(idle, host.write_all(&head)).await {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => return RelayEnd::Broken(error.kind()),
+                Err(_) => return RelayEnd::Idle,
+            }
+            traffic.sent_head(head.len());
+            (None, Some(body))
+        }
+    };
+    let (stream, early) = client.into_parts();
+    relay(stream, host, UpstreamTransfer { early, body, greets }, traffic, idle).await
+}

@@ -1,0 +1,122 @@
+//! Running a plan: deadline, cancel, panic, retry.
+
+use std::any::Any;
+use std::panic::AssertUnwindSafe;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use zero_core::{ErrorReason, ErrorType, ToolError, ToolResult};
+
+use crate::call_context::CallContext;
+use crate::tool::AnyPlan;
+
+/// First pause between two attempts; it doubles each time and is jittered.
+const RETRY_PAUSE: Duration = Duration::from_millis(50);
+
+/// How long and how often a plan may run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ExecutionLimits {
+    pub(crate) deadline: Duration,
+    pub(crate) attempts_max: u32,
+    pub(crate) stop_grace: Duration,
+}
+
+/// Runs a plan to its one outcome. `stop` is the tool's cancel token: it follows the caller's, and
+/// is also pulled when the deadline passes. Returns how often the plan was tried.
+pub(crate) async fn run(
+    plan: &dyn AnyPlan,
+    cx: &CallContext,
+    caller: &CancellationToken,
+    stop: &CancellationToken,
+    terms: ExecutionLimits,
+) -> (Result<ToolResult, ToolError>, u32) {
+    let deadline = Instant::now() + terms.deadline;
+    let mut attempt = 1;
+    loop {
+        let outcome = once(plan, cx, caller, stop, deadline, terms).await;
+        let transient =
+            outcome.as_ref().is_err_and(|error| error.reason() == Some(ErrorReason::Transient));
+        if !transient || attempt >= terms.attempts_max {
+            return (outcome, attempt);
+        }
+        let pause = RETRY_PAUSE * 2_u32.pow(attempt - 1).min(32);
+        let pause = pause.mul_f64(0.5 + fastrand::f64());
+        if Instant::now() + pause >= deadline {
+            return (outcome, attempt);
+        }
+        tokio::select! {
+            () = tokio::time::sleep(pause) => attempt += 1,
+            () = caller.cancelled() => return (Err(ToolError::cancelled()), attempt),
+        }
+    }
+}
+
+async fn once(
+    plan: &dyn AnyPlan,
+    cx: &CallContext,
+    caller: &CancellationToken,
+    stop: &CancellationToken,
+    deadline: Instant,
+    terms: ExecutionLimits,
+) -> Result<ToolResult, ToolError> {
+    let work = AssertUnwindSafe(async { plan.run(cx.clone()).await }).catch_unwind();
+    let mut work = std::pin::pin!(work);
+    let verdict = tokio::select! {
+        biased;
+        done = &mut work => return done.unwrap_or_else(|panic| Err(panicked(&*panic))),
+        () = caller.cancelled() => ToolError::cancelled(),
+        () = tokio::time::sleep_until(deadline) => timed_out(terms.deadline),
+    };
+    // The tool is told, and gets a moment to say what became of it: a write that was already past
+    // its point of no return is reported as the success it is.
+    stop.cancel();
+    match tokio::time::timeout(terms.stop_grace, work).await {
+        Ok(Ok(Ok(result))) => Ok(result),
+        Ok(Err(panic)) => Err(panicked(&*panic)),
+        Ok(Ok(Err(last_words))) => Err(with_facts_of(verdict, last_words)),
+        Err(_) => Err(verdict),
+    }
+}
+
+/// A verdict with the facts that the tool gave when it was told to stop, such as its output so far,
+/// and with its words where it says the same: it knows better what would help.
+fn with_facts_of(mut verdict: ToolError, last_words: ToolError) -> ToolError {
+    if last_words.error_type == ErrorType::Timeout && verdict.error_type == ErrorType::Timeout {
+        verdict.message = last_words.message;
+    }
+    for (key, value) in last_words.details {
+        verdict.details.entry(key).or_insert(value);
+    }
+    verdict
+}
+
+/// Calls into a tool's own code that must not take the host down.
+pub(crate) fn guarded<T>(work: impl FnOnce() -> Result<T, ToolError>) -> Result<T, ToolError> {
+    std::panic::catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(panicked(&*panic)))
+}
+
+fn timed_out(limit: Duration) -> ToolError {
+    let shown = if limit.subsec_millis() == 0 {
+        format!("{} s", limit.as_secs())
+    } else {
+        format!("{} ms", limit.as_millis())
+    };
+    let limit_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
+    let message =
+        format!("stopped after {shown} without finishing; ask for less at once or raise the limit");
+    ToolError::new(ErrorType::Timeout, ErrorReason::Deadline, message).with("limit_ms", limit_ms)
+}
+
+fn panicked(panic: &(dyn Any + Send)) -> ToolError {
+    let what = panic
+        .downcast_ref::<&str>()
+        .map(|text| (*text).to_owned())
+        .or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "no message".to_owned());
+    let what = crate::redaction::short_text(&what);
+    tracing::error!(panic = %what, "a tool panicked");
+    ToolError::failed(ErrorReason::Panic, "the tool has a bug and stopped; please report it")
+        .with("panic", what)
+}

@@ -1,0 +1,224 @@
+//! What a hook answers: by its exit code, and by JSON on its standard output.
+//!
+//! Nothing is guessed. An answer is understood to the last field, or the hook has failed.
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+use zero_core::sanitize::{line, quoted};
+
+/// The exit code that denies, or remarks, with the error output as its words.
+const SAYS_NO: i32 = 2;
+
+/// How a hook ended by itself, and what it wrote.
+#[derive(Debug)]
+pub(super) struct HookOutput {
+    pub(super) exit_code: i32,
+    pub(super) stdout: Vec<u8>,
+    /// What it wrote to its error output, as plain text.
+    pub(super) stderr: String,
+}
+
+/// What a hook says before a call.
+#[derive(Debug, PartialEq)]
+pub(super) struct PreHookOutcome {
+    pub(super) ruling: HookRuling,
+    /// The input in the place of the one it was told.
+    pub(super) input: Option<Value>,
+}
+
+/// What is to become of the call, each with why.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum HookRuling {
+    /// What would become of it anyway.
+    Nothing,
+    Ask(String),
+    Deny(String),
+}
+
+impl HookRuling {
+    pub(super) fn reason(&self) -> Option<&str> {
+        match self {
+            Self::Nothing => None,
+            Self::Ask(reason) | Self::Deny(reason) => Some(reason),
+        }
+    }
+}
+
+impl PreHookOutcome {
+    /// Stable word for audit rows.
+    pub(super) fn word(&self) -> &'static str {
+        match (&self.ruling, &self.input) {
+            (HookRuling::Deny(_), _) => "deny",
+            (HookRuling::Ask(_), _) => "ask",
+            (HookRuling::Nothing, Some(_)) => "rewrite",
+            (HookRuling::Nothing, None) => "nothing",
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PreHookAnswer {
+    decision: Option<HookDecision>,
+    reason: Option<String>,
+    input: Option<Map<String, Value>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum HookDecision {
+    /// Has no weight: a hook cannot allow.
+    Allow,
+    Ask,
+    Deny,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PostHookAnswer {
+    context: Option<String>,
+}
+
+/// What a hook says before a call; the error says why it has failed.
+pub(super) fn before(words: &HookOutput) -> Result<PreHookOutcome, String> {
+    let example = r#"{"decision": "deny", "reason": "…"}"#;
+    let told: Option<PreHookAnswer> = match words.exit_code {
+        SAYS_NO => {
+            let ruling = HookRuling::Deny(reason(words.stderr.trim()));
+            return Ok(PreHookOutcome { ruling, input: None });
+        }
+        _ => answer(words, example)?,
+    };
+    let Some(PreHookAnswer { decision, reason: why, input }) = told else {
+        return Ok(PreHookOutcome { ruling: HookRuling::Nothing, input: None });
+    };
+    let why = reason(why.unwrap_or_default().trim());
+    let ruling = match decision {
+        Some(HookDecision::Deny) => {
+            return Ok(PreHookOutcome { ruling: HookRuling::Deny(why), input: None });
+        }
+        Some(HookDecision::Ask) => HookRuling::Ask(why),
+        Some(HookDecision::Allow) | None => HookRuling::Nothing,
+    };
+    Ok(PreHookOutcome { ruling, input: input.map(Value::Object) })
+}
+
+/// What a hook remarks after a call, if anything; the error says why it has failed.
+pub(super) fn after(words: &HookOutput) -> Result<Option<String>, String> {
+    let context = match words.exit_code {
+        SAYS_NO => Some(words.stderr.clone()),
+        _ => answer::<PostHookAnswer>(words, r#"{"context": "…"}"#)?.and_then(|told| told.context),
+    };
+    Ok(context.filter(|context| !context.trim().is_empty()))
+}
+
+fn reason(text: &str) -> String {
+    if text.is_empty() { "it gives no reason".to_owned() } else { text.to_owned() }
+}
+
+/// The JSON of one that ended well; `None` where it wrote nothing.
+fn answer<T: DeserializeOwned>(words: &HookOutput, example: &str) -> Result<Option<T>, String> {
+    if words.exit_code != 0 {
+        return Err(format!("it ended with exit code {}{}", words.exit_code, said(&words.stderr)));
+    }
+    if words.stdout.trim_ascii().is_empty() {
+        return Ok(None);
+    }
+    serde_json::from_slice(&words.stdout).map(Some).map_err(|error| {
+        let start: String = String::from_utf8_lossy(&words.stdout).chars().take(80).collect();
+        format!(
+            "what it printed, {}, is no answer: {}; let it print nothing or JSON such as `{example}`, and write messages to its error output",
+            quoted(&start),
+            line(&error.to_string())
+        )
+    })
+}
+
+/// The error output, as part of a message.
+pub(super) fn said(stderr: &str) -> String {
+    match stderr.trim() {
+        "" => String::new(),
+        stderr => format!(" and said {}", quoted(stderr)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn words(exit_code: i32, stdout: &str, stderr: &str) -> HookOutput {
+        HookOutput { exit_code, stdout: stdout.into(), stderr: stderr.to_owned() }
+    }
+
+    #[track_caller]
+    fn check(exit_code: i32, stdout: &str, stderr: &str, expected: Result<PreHookOutcome, &str>) {
+        match (before(&words(exit_code, stdout, stderr)), expected) {
+            (Err(found), Err(part)) => assert!(found.contains(part), "{stdout}: {found}"),
+            (found, expected) => assert_eq!(found, expected.map_err(str::to_owned), "{stdout}"),
+        }
+    }
+
+    fn ruled(ruling: HookRuling) -> Result<PreHookOutcome, &'static str> {
+        Ok(PreHookOutcome { ruling, input: None })
+    }
+
+    #[test]
+    fn a_say_is_an_exit_code_or_json() {
+        let text = str::to_owned;
+        check(0, "", "chatter", ruled(HookRuling::Nothing));
+        check(0, " \n", "", ruled(HookRuling::Nothing));
+        check(0, "{}", "", ruled(HookRuling::Nothing));
+        check(2, "ignored", " not here\n", ruled(HookRuling::Deny(text("not here"))));
+        check(
+            2,
+            r#"{"decision": "allow"}"#,
+            "",
+            ruled(HookRuling::Deny(text("it gives no reason"))),
+        );
+        let deny = r#"{"decision": "deny", "reason": "no", "input": {"a": 1}}"#;
+        check(0, deny, "", ruled(HookRuling::Deny(text("no"))));
+        check(0, r#"{"decision": "ask"}"#, "", ruled(HookRuling::Ask(text("it gives no reason"))));
+        check(0, r#"{"decision": "allow", "reason": "fine"}"#, "", ruled(HookRuling::Nothing));
+        let input = Some(json!({"a": 1}));
+        let rewritten = Ok(PreHookOutcome { ruling: HookRuling::Nothing, input });
+        check(0, r#"{"decision": "allow", "input": {"a": 1}}"#, "", rewritten);
+        check(0, r#"{"input": null}"#, "", ruled(HookRuling::Nothing));
+    }
+
+    #[test]
+    fn what_is_not_understood_is_a_failure() {
+        check(1, "", "boom", Err("exit code 1 and said `boom`"));
+        check(127, "{}", "", Err("exit code 127"));
+        for nonsense in [
+            "ok",
+            "[]",
+            "{} {}",
+            "{",
+            "nan",
+            r#"{"decision": "yes"}"#,
+            r#"{"decision": "Deny"}"#,
+            r#"{"decision": "deny", "decision": "allow"}"#,
+            r#"{"hookSpecificOutput": {"permissionDecision": "deny"}}"#,
+            r#"{"input": "rm"}"#,
+            r#"{"reason": 3}"#,
+        ] {
+            check(0, nonsense, "", Err("is no answer"));
+        }
+        let error = before(&words(0, "\u{1b}[2J\nok", "")).unwrap_err();
+        assert!(error.starts_with("what it printed, `[2J ok`"), "{error}");
+    }
+
+    #[test]
+    fn a_remark_is_an_exit_code_or_json_too() {
+        let remark = |exit_code, stdout: &str| after(&words(exit_code, stdout, "2 warnings\n"));
+        assert_eq!(remark(0, ""), Ok(None));
+        assert_eq!(remark(0, r#"{"context": " "}"#), Ok(None));
+        assert_eq!(remark(0, r#"{"context": "formatted"}"#), Ok(Some("formatted".to_owned())));
+        assert_eq!(remark(2, "x"), Ok(Some("2 warnings\n".to_owned())));
+        assert!(remark(1, "").unwrap_err().contains("exit code 1"));
+        assert!(remark(0, r#"{"decision": "deny"}"#).unwrap_err().contains("is no answer"));
+    }
+}

@@ -1,0 +1,262 @@
+//! The files of the workspace that the command line of a hook names.
+//!
+//! Whoever lets a hook run has looked at these, too: the words `.zero/hooks/check` say nothing of what
+//! it does. So each is remembered as it was then, and a hook whose files are others now does not run.
+
+use std::collections::HashMap;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use zero_core::PathZone;
+use zero_policy::path::lexical;
+use zero_sandbox::journal::sha256;
+use zero_sandbox::{FileType, FinalLinkMode, Workspace};
+
+/// Largest such file, in bytes. A larger one is never known to be what it was.
+const FILE_BYTES_MAX: u64 = 16_000_000;
+/// Bytes of all files that are read at one look. What comes after them is not known either.
+const LOOK_BYTES_MAX: u64 = 64_000_000;
+/// Longest name of a file, in bytes: a longer word, such as a script for `sh -c`, names none.
+const NAME_BYTES_MAX: usize = 255;
+/// Most words of a hook's command line.
+pub const HOOK_WORDS_MAX: usize = 256;
+
+/// A place in the workspace that a hook names, and what stood there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HookFile {
+    path: PathBuf,
+    stood: HookFileState,
+}
+
+/// What stood at a place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum HookFileState {
+    Nothing,
+    /// A file, by its SHA-256.
+    File(String),
+    /// A link that leads out of the workspace, to here.
+    WayOut(PathBuf),
+    /// A folder, or what else is no file.
+    Other,
+    /// Nobody knows.
+    Unknown,
+}
+
+impl HookFile {
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What stands there, in a text that is the same only for the same; `None` where nothing does,
+    /// or a folder, which many words name by chance.
+    pub fn identity(&self) -> Option<String> {
+        let stood = match &self.stood {
+            HookFileState::Nothing | HookFileState::Other => return None,
+            HookFileState::File(hash) => hash.clone(),
+            HookFileState::WayOut(path) => format!("-> {}", path.display()),
+            HookFileState::Unknown => format!("? {:032x}", fastrand::u128(..)),
+        };
+        Some(format!("{} {stood}", self.path.display()))
+    }
+
+    /// Has a hook fail that names these files, since they are not those that were trusted: from now
+    /// on nobody knows them. `command` stands for them where there are none any more.
+    pub fn distrust(files: &mut Vec<Self>, command: &str) {
+        let stands = files.iter().any(|file| file.identity().is_some());
+        for file in files.iter_mut().filter(|file| !stands || file.identity().is_some()) {
+            file.stood = HookFileState::Unknown;
+        }
+        if files.is_empty() {
+            files.push(Self { path: PathBuf::from(command), stood: HookFileState::Unknown });
+        }
+    }
+
+    /// Whether the same stands there now.
+    fn is_as_it_was(&self, look: &mut HookFileReader<'_>) -> bool {
+        self.stood != HookFileState::Unknown && look.stood(&self.path) == self.stood
+    }
+}
+
+/// A look at the files that hooks name: each is read once, and not more of them than is bearable.
+pub struct HookFileReader<'a> {
+    workspace: &'a Workspace,
+    seen: HashMap<PathBuf, HookFileState>,
+    bytes_left: u64,
+}
+
+impl<'a> HookFileReader<'a> {
+    /// Nothing was looked at so far.
+    pub fn new(workspace: &'a Workspace) -> Self {
+        Self { workspace, seen: HashMap::new(), bytes_left: LOOK_BYTES_MAX }
+    }
+
+    /// The places that a command line names, as they are now. Options name none, and a program
+    /// without a `/` is looked for in `PATH`, never here.
+    pub fn files(&mut self, words: &[String]) -> Vec<HookFile> {
+        let names = |(at, word): &(usize, &String)| {
+            !word.starts_with('-') && (*at > 0 || word.contains('/'))
+        };
+        let words = words.iter().take(HOOK_WORDS_MAX).enumerate().filter(names);
+        let paths = words.map(|(_, word)| lexical(&self.workspace.cwd().join(word)));
+        let named: Vec<PathBuf> = paths.filter(|path| self.is_inside(path)).collect();
+        named.into_iter().map(|path| HookFile { stood: self.stood(&path), path }).collect()
+    }
+
+    /// The first place that a command line names where not the same stands as when `known` was seen,
+    /// or where something stands that was not seen at all.
+    pub(super) fn strange(&mut self, words: &[String], known: &[HookFile]) -> Option<PathBuf> {
+        let changed = known.iter().find(|file| !file.is_as_it_was(self));
+        let is_new = |file: &&HookFile| {
+            file.identity().is_some() && known.iter().all(|known| known.path != file.path)
+        };
+        let path = |file: &HookFile| file.path.clone();
+        changed.map(path).or_else(|| self.files(words).iter().find(is_new).map(path))
+    }
+
+    /// Whether a path lies in the workspace, as it is written or wherever its links lead.
+    fn is_inside(&self, path: &Path) -> bool {
+        let leads_inside = || {
+            let located = self.workspace.locate_path(path, FinalLinkMode::Follow);
+            located.is_ok_and(|found| found.target().whereabouts() == PathZone::Workspace)
+        };
+        self.workspace.roots().any(|root| path.starts_with(root)) || leads_inside()
+    }
+
+    fn stood(&mut self, path: &Path) -> HookFileState {
+        if let Some(stood) = self.seen.get(path) {
+            return stood.clone();
+        }
+        let stood = self.look_at(path);
+        self.seen.insert(path.to_owned(), stood.clone());
+        stood
+    }
+
+    fn look_at(&mut self, path: &Path) -> HookFileState {
+        if path.iter().any(|name| name.len() > NAME_BYTES_MAX) {
+            return HookFileState::Nothing;
+        }
+        let Ok(located) = self.workspace.locate_path(path, FinalLinkMode::Follow) else {
+            return HookFileState::Unknown;
+        };
+        if located.target().whereabouts() != PathZone::Workspace {
+            return HookFileState::WayOut(located.path().to_owned());
+        }
+        match located.facts().map(|facts| facts.map(|facts| facts.file_type)) {
+            Ok(None) => return HookFileState::Nothing,
+            Ok(Some(FileType::File)) => {}
+            Ok(Some(_)) => return HookFileState::Other,
+            Err(_) => return HookFileState::Unknown,
+        }
+        let bytes_max = FILE_BYTES_MAX.min(self.bytes_left);
+        if bytes_max == 0 {
+            return HookFileState::Unknown;
+        }
+        let Ok(file) = located.open_file() else { return HookFileState::Unknown };
+        let mut bytes = Vec::new();
+        let read = file.take(bytes_max + 1).read_to_end(&mut bytes);
+        let count = bytes.len() as u64;
+        self.bytes_left = self.bytes_left.saturating_sub(count);
+        match read {
+            Ok(_) if count <= bytes_max => HookFileState::File(sha256(&bytes)),
+            _ => HookFileState::Unknown,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::disallowed_methods, reason = "tests set up real files")]
+
+    use super::*;
+
+    #[test]
+    fn a_file_that_a_hook_names_is_known_by_what_it_holds() {
+        let temp = tempfile::tempdir().unwrap();
+        let root = temp.path().canonicalize().unwrap().join("w");
+        std::fs::create_dir(&root).unwrap();
+        let at = |name: &str| root.join(name);
+        std::fs::write(at("check"), "one").unwrap();
+        std::os::unix::fs::symlink("check", at("link")).unwrap();
+        std::os::unix::fs::symlink("/bin/true", at("out")).unwrap();
+        let workspace = Workspace::open(std::slice::from_ref(&root), None).unwrap();
+        let look = |words: &[&str]| {
+            let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+            HookFileReader::new(&workspace).files(&words)
+        };
+        let told = |words: &[&str]| {
+            look(words).iter().filter_map(HookFile::identity).collect::<Vec<_>>().join(", ")
+        };
+        let own = |name: &str| format!("{} {}", at(name).display(), sha256(b"one"));
+        assert_eq!(told(&["python3", "-x", "./check", "--of=check"]), own("check"));
+        assert_eq!(told(&["sh", "link"]), own("link"));
+        assert!(told(&["./out"]).contains("/out -> /"), "{}", told(&["./out"]));
+        assert_eq!(told(&["check"]), "", "a program without a path is none of these");
+        assert_eq!(told(&["/bin/true", "../w2/x", "new", "."]), "");
+
+        let seen = look(&["sh", "check", "new", "link", "out", "."]);
+        let changed = || {
+            let mut now = HookFileReader::new(&workspace);
+            let changed = seen.iter().filter(|file| !file.is_as_it_was(&mut now));
+            let name = |file: &HookFile| file.path().file_name().unwrap().to_owned();
+            changed.map(name).collect::<Vec<_>>()
+        };
+        assert!(changed().is_empty());
+        std::fs::write(at("check"), "two").unwrap();
+        assert_eq!(changed(), ["check", "link"]);
+        std::fs::write(at("check"), "one").unwrap();
+        std::fs::write(at("new"), "").unwrap();
+        assert_eq!(changed(), ["new"]);
+        std::fs::remove_file(at("new")).unwrap();
+        std::fs::remove_file(at("out")).unwrap();
+        std::os::unix::fs::symlink("/bin/false", at("out")).unwrap();
+        assert_eq!(changed(), ["out"]);
+        let large = std::fs::File::create(at("large")).unwrap();
+        large.set_len(FILE_BYTES_MAX + 1).unwrap();
+        assert_ne!(told(&["./large"]), told(&["./large"]), "nobody knows it again");
+        assert!(!look(&["./large"])[0].is_as_it_was(&mut HookFileReader::new(&workspace)));
+        assert_eq!(told(&["sh", "-c", &"x".repeat(300)]), "", "no file has such a name");
+    }
+
+    #[test]
+    fn a_file_that_was_not_seen_is_strange_wherever_its_links_lie() {
+        let temp = tempfile::tempdir().unwrap();
+        let base = temp.path().canonicalize().unwrap();
+        for folder in ["w", "w2"] {
+            std::fs::create_dir(base.join(folder)).unwrap();
+            std::fs::write(base.join(folder).join("check"), "one").unwrap();
+        }
+        std::os::unix::fs::symlink("w", base.join("way-in")).unwrap();
+        let workspace = Workspace::open(&[base.join("w"), base.join("w2")], None).unwrap();
+        for path in ["w/check", "w2/check", "way-in/check"] {
+            let path = base.join(path);
+            let words = ["sh".to_owned(), path.display().to_string()];
+            let strange =
+                |known: &[HookFile]| HookFileReader::new(&workspace).strange(&words, known);
+            assert_eq!(strange(&[]), Some(path.clone()));
+            let mut known = HookFileReader::new(&workspace).files(&words);
+            assert_eq!(strange(&known), None, "{path:?}");
+            HookFile::distrust(&mut known, "sh");
+            assert_eq!(strange(&known), Some(path));
+        }
+        let mut none = Vec::new();
+        HookFile::distrust(&mut none, "sh");
+        let strange = HookFileReader::new(&workspace).strange(&["sh".to_owned()], &none);
+        assert_eq!(strange, Some(PathBuf::from("sh")), "one that names none any more fails, too");
+    }
+
+    #[test]
+    fn a_look_reads_each_file_once_and_only_so_much() {
+        let temp = tempfile::tempdir().unwrap();
+        let root = temp.path().canonicalize().unwrap();
+        std::fs::write(root.join("a"), "1234").unwrap();
+        std::fs::write(root.join("b"), "5678").unwrap();
+        let workspace = Workspace::open(std::slice::from_ref(&root), None).unwrap();
+        let mut look = HookFileReader { bytes_left: 6, ..HookFileReader::new(&workspace) };
+        let words = ["sh", "a", "a", "b"].map(str::to_owned);
+        let stood: Vec<HookFileState> =
+            look.files(&words).into_iter().map(|file| file.stood).collect();
+        let a = HookFileState::File(sha256(b"1234"));
+        assert_eq!(stood, [a.clone(), a, HookFileState::Unknown]);
+    }
+}

@@ -1,0 +1,298 @@
+//! What hooks said, as the judge, the person and the model are told.
+//!
+//! A hook may repeat words of whatever it looked at, so its own are made harmless, bounded, and
+//! marked as what they are.
+
+use serde_json::Value;
+use zero_core::sanitize::{harmless, shortened};
+use zero_core::tool_result::{ToolResult, ToolResultPart};
+use zero_core::{CallId, ToolError};
+
+use super::{Hook, HookTimeBudget};
+use crate::audit::HOOK_RULE;
+use crate::commands::plain_text;
+use crate::policy::{PolicyDecision, Verdict};
+
+/// Characters of a reason.
+const REASON_CHARS_MAX: usize = 1_000;
+/// Characters of one remark.
+const REMARK_CHARS_MAX: usize = 4_000;
+/// Characters of all remarks about a call.
+const REMARKS_CHARS_MAX: usize = 16_000;
+
+/// What the hooks said before a call.
+#[derive(Debug, Default)]
+pub(crate) struct HookVerdict {
+    /// The input as it is to run.
+    pub(crate) input: Value,
+    /// The time that is left to the hooks of the call.
+    pub(super) time: HookTimeBudget,
+    /// Who rewrote it.
+    rewriters: Vec<String>,
+    wishes: Vec<HookAskRequest>,
+}
+
+/// A hook that wants a person to be asked.
+#[derive(Debug)]
+struct HookAskRequest {
+    rule: String,
+    source: String,
+    words: String,
+}
+
+impl HookVerdict {
+    /// Nothing about an input.
+    pub(super) fn about(input: Value) -> Self {
+        Self { input, ..Self::default() }
+    }
+
+    pub(super) fn rewritten(&mut self, hook: &Hook, input: Value) {
+        self.input = input;
+        self.rewriters.push(hook.to_string());
+    }
+
+    pub(super) fn ask(&mut self, hook: &Hook, reason: &str) {
+        let words = format!("{hook} asks: {}", line(reason));
+        self.wishes.push(HookAskRequest {
+            rule: rule(hook),
+            source: hook.written_at.clone(),
+            words,
+        });
+    }
+
+    /// Whether the call is another than the one that was made.
+    pub(crate) fn is_rewritten(&self) -> bool {
+        !self.rewriters.is_empty()
+    }
+
+    /// The input as it is to run, where that is another than the one that came.
+    pub(crate) fn new_input(&self) -> Option<&Value> {
+        self.is_rewritten().then_some(&self.input)
+    }
+
+    /// A decision that is at least as strict as the hooks want it, and tells a person what they did.
+    pub(crate) fn raise(&self, mut decision: PolicyDecision) -> PolicyDecision {
+        if let (Verdict::Allow, Some(first)) = (decision.verdict, self.wishes.first()) {
+            decision.verdict = Verdict::Ask;
+            decision.rule = Some(first.rule.clone());
+            decision.source = Some(first.source.clone());
+            decision.reason = String::new();
+        }
+        if decision.verdict == Verdict::Ask {
+            let asks = self.wishes.iter().map(|wish| wish.words.clone());
+            let rewrote = self.rewriters.iter().map(|hook| format!("{hook} rewrote the input"));
+            let reason = Some(decision.reason).filter(|reason| !reason.is_empty());
+            let reasons: Vec<String> = reason.into_iter().chain(asks).chain(rewrote).collect();
+            decision.reason = reasons.join("; ");
+        }
+        decision
+    }
+
+    /// Tells the model that its call is not the one that it made.
+    pub(crate) fn told(
+        &self,
+        outcome: Result<ToolResult, ToolError>,
+        call: &CallId,
+    ) -> Result<ToolResult, ToolError> {
+        let mut remarks = HookRemarks::of(call);
+        if self.is_rewritten() {
+            let who = self.rewriters.join(" and ");
+            let head = format!("{who} rewrote the input of this call to");
+            remarks.add(&head, &self.input.to_string());
+        }
+        remarks.added_to(outcome)
+    }
+}
+
+/// The decision on a call that a hook denies.
+pub(super) fn denying(hook: &Hook, reason: &str, decision: PolicyDecision) -> PolicyDecision {
+    PolicyDecision {
+        verdict: Verdict::Deny,
+        reason: format!("{hook} denies it: {}", line(reason)),
+        rule: Some(rule(hook)),
+        source: Some(hook.written_at.clone()),
+        grants: Vec::new(),
+        ..decision
+    }
+}
+
+/// A hook where otherwise a rule is named.
+fn rule(hook: &Hook) -> String {
+    format!("{HOOK_RULE}{}", line(&hook.command()))
+}
+
+/// Words of a hook in several lines.
+pub(super) fn text(words: &str) -> String {
+    cleaned(words, REASON_CHARS_MAX)
+}
+
+fn line(words: &str) -> String {
+    text(words).split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn cleaned(words: &str, chars_max: usize) -> String {
+    // What is cut off anyway need not be looked at.
+    let end = words.char_indices().nth(4 * chars_max).map_or(words.len(), |(end, _)| end);
+    let plain = plain_text::text(words.get(..end).unwrap_or_default().as_bytes());
+    shortened(harmless(&plain).trim_end(), chars_max)
+}
+
+/// Remarks about a call for the model, each marked with a number that nobody who wrote what a hook
+/// looked at could know.
+#[derive(Debug)]
+pub(crate) struct HookRemarks {
+    number: String,
+    chars_left: usize,
+    texts: Vec<String>,
+}
+
+impl HookRemarks {
+    pub(super) fn of(call: &CallId) -> Self {
+        Self { number: call.to_string(), chars_left: REMARKS_CHARS_MAX, texts: Vec::new() }
+    }
+
+    /// Adds what a hook says.
+    pub(super) fn said(&mut self, hook: &Hook, words: &str) {
+        self.add(&format!("{hook} says"), words);
+    }
+
+    fn add(&mut self, head: &str, words: &str) {
+        let chars_max = REMARK_CHARS_MAX.min(self.chars_left);
+        if chars_max == 0 {
+            return;
+        }
+        // A hook is told the number, and may repeat words of strangers.
+        let words = cleaned(&words.replace(&self.number, "…"), chars_max);
+        self.chars_left -= chars_max.min(words.chars().count());
+        let number = &self.number;
+        self.texts.push(format!("[{head}, {number}:]\n{words}\n[end of {number}]"));
+    }
+
+    /// The same outcome with the remarks at its end.
+    pub(crate) fn added_to(
+        self,
+        mut outcome: Result<ToolResult, ToolError>,
+    ) -> Result<ToolResult, ToolError> {
+        for text in self.texts {
+            match &mut outcome {
+                Ok(result) => result.content.push(ToolResultPart::Text(text)),
+                Err(error) => error.message.push_str(&format!("\n\n{text}")),
+            }
+        }
+        outcome
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use serde_json::json;
+    use zero_core::{CommandLimitChange, ErrorReason, ResultDisplay, RiskLevel};
+
+    use super::super::{HookFailureAction, ToolPattern};
+    use super::*;
+    use crate::commands::LaunchAccess;
+
+    fn hook(command: &str) -> Hook {
+        Hook {
+            tools: vec![ToolPattern::All],
+            words: vec![command.to_owned()],
+            timeout: Duration::from_secs(1),
+            access: LaunchAccess::ReadOnly,
+            on_failure: HookFailureAction::Deny,
+            files: Vec::new(),
+            written_at: "s:1".to_owned(),
+        }
+    }
+
+    fn decision(verdict: Verdict) -> PolicyDecision {
+        PolicyDecision {
+            verdict,
+            reason: "by rule".to_owned(),
+            rule: Some("Bash".to_owned()),
+            source: None,
+            risk: RiskLevel::Low,
+            effects: Vec::new(),
+            grants: Vec::new(),
+            limits: CommandLimitChange::default(),
+        }
+    }
+
+    #[test]
+    fn hooks_only_make_a_decision_stricter() {
+        #[track_caller]
+        fn check(say: &HookVerdict, verdict: Verdict, expected: (Verdict, &str, &str)) {
+            let PolicyDecision { verdict, reason, rule, .. } = say.raise(decision(verdict));
+            assert_eq!(
+                (verdict, reason.as_str(), rule.as_deref()),
+                (expected.0, expected.1, Some(expected.2))
+            );
+        }
+        let nothing = HookVerdict::default();
+        let mut asks = HookVerdict::default();
+        asks.ask(&hook("./a"), "is it\nright?");
+        let mut both = HookVerdict::default();
+        both.ask(&hook("./a"), "sure?");
+        both.rewritten(&hook("./b"), json!({}));
+        let mut rewrites = HookVerdict::default();
+        rewrites.rewritten(&hook("./b"), json!({}));
+        for verdict in Verdict::ALL {
+            check(&nothing, verdict, (verdict, "by rule", "Bash"));
+        }
+        let asked = "hook `./a` (s:1) asks: is it right?";
+        check(&asks, Verdict::Allow, (Verdict::Ask, asked, "hook ./a"));
+        check(&asks, Verdict::Ask, (Verdict::Ask, &format!("by rule; {asked}"), "Bash"));
+        check(&asks, Verdict::Deny, (Verdict::Deny, "by rule", "Bash"));
+        check(&rewrites, Verdict::Allow, (Verdict::Allow, "by rule", "Bash"));
+        let told = "by rule; hook `./b` (s:1) rewrote the input";
+        check(&rewrites, Verdict::Ask, (Verdict::Ask, told, "Bash"));
+        let told = "hook `./a` (s:1) asks: sure?; hook `./b` (s:1) rewrote the input";
+        check(&both, Verdict::Allow, (Verdict::Ask, told, "hook ./a"));
+        check(&rewrites, Verdict::Deny, (Verdict::Deny, "by rule", "Bash"));
+    }
+
+    fn outcome() -> Result<ToolResult, ToolError> {
+        Ok(ToolResult {
+            content: vec![ToolResultPart::Text("done".to_owned())],
+            display: ResultDisplay::markdown(""),
+            structured: Value::Null,
+            locations: vec![],
+        })
+    }
+
+    #[test]
+    fn a_remark_is_marked_bounded_and_harmless() {
+        let call = CallId::new("c1").unwrap();
+        let mut remarks = HookRemarks::of(&call);
+        remarks.said(&hook("./fmt\u{1b}`"), "\u{1b}[2Jfine\u{202e}\r\nyes\n");
+        let result = remarks.added_to(outcome()).unwrap();
+        let [ToolResultPart::Text(done), ToolResultPart::Text(text)] = &result.content[..] else {
+            panic!("{result:?}")
+        };
+        assert_eq!(done, "done");
+        assert_eq!(text, "[hook `./fmt '` (s:1) says, c1:]\nfine\u{fffd}\nyes\n[end of c1]");
+        let mut remarks = HookRemarks::of(&call);
+        for _ in 0..20 {
+            remarks.said(&hook("./flood"), &"x".repeat(1_000_000));
+        }
+        let bytes: usize = remarks.texts.iter().map(String::len).sum();
+        assert!(bytes < REMARKS_CHARS_MAX + 1_000, "{bytes}");
+        assert_eq!(remarks.texts.len(), REMARKS_CHARS_MAX / REMARK_CHARS_MAX);
+    }
+
+    #[test]
+    fn an_error_keeps_its_first_line_and_its_kind() {
+        let mut say = HookVerdict::default();
+        say.rewritten(&hook("./b"), json!({"a": 1}));
+        let error =
+            say.told(Err(ToolError::failed(ErrorReason::Io, "no")), &CallId::new("c1").unwrap());
+        let error = error.unwrap_err();
+        assert_eq!(error.reason(), Some(ErrorReason::Io));
+        assert_eq!(
+            error.message,
+            "no\n\n[hook `./b` (s:1) rewrote the input of this call to, c1:]\n{\"a\":1}\n[end of c1]"
+        );
+        assert_eq!(HookVerdict::default().told(outcome(), &CallId::new("c1").unwrap()), outcome());
+    }
+}

@@ -1,0 +1,42 @@
+//! What the tools of a host share between its calls, such as the language servers that answer them.
+//!
+//! A tool is made once and serves every host; what it needs of one host is kept there, by its type,
+//! and goes with it. The runtime knows nothing else of it.
+
+use std::any::{Any, TypeId};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Things of which a host has at most one of each type.
+#[derive(Default)]
+pub(crate) struct HostExtensions(Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>);
+
+impl HostExtensions {
+    /// Keeps one, in the place of an earlier one of the same type.
+    pub(crate) fn keep<T: Send + Sync + 'static>(&self, companion: Arc<T>) {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.insert(TypeId::of::<T>(), companion);
+    }
+
+    /// The one of that type.
+    pub(crate) fn get<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(kept.get(&TypeId::of::<T>())?).downcast().ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_is_one_of_each_type() {
+        let companions = HostExtensions::default();
+        assert_eq!(companions.get::<String>(), None);
+        companions.keep(Arc::new("first".to_owned()));
+        companions.keep(Arc::new(7_u8));
+        companions.keep(Arc::new("second".to_owned()));
+        assert_eq!(companions.get::<String>().as_deref().map(String::as_str), Some("second"));
+        assert_eq!(companions.get::<u8>().as_deref(), Some(&7));
+    }
+}

@@ -1,0 +1,200 @@
+//! Lines from a stream, none of them longer than agreed.
+
+use std::io;
+
+use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
+
+/// How much is told of either end of a line that is too long.
+pub const ENDS_KEPT: usize = 512;
+/// What is read at a time.
+const CHUNK: usize = 64 << 10;
+/// A buffer that has grown beyond this is given back after its line.
+const KEPT_CAPACITY: usize = 256 << 10;
+
+/// Reads lines. Dropping a read half-way loses nothing: the next one goes on from there.
+pub struct LineReader {
+    stream: BufReader<Box<dyn AsyncRead + Send + Unpin>>,
+    line: Vec<u8>,
+    line_bytes_max: usize,
+    state: LineReaderState,
+}
+
+enum LineReaderState {
+    Reading,
+    /// The line was too long: these are the last bytes of it so far.
+    Skipping(Vec<u8>),
+    Ended,
+}
+
+/// What was read.
+#[derive(Debug, PartialEq, Eq)]
+pub enum LineEvent {
+    /// A line, without what ends it.
+    Whole(Vec<u8>),
+    /// A line is too long: its beginning. Told at once, since it may never end.
+    TooLong(Vec<u8>),
+    /// A line that was too long has ended: its end.
+    TooLongEnd(Vec<u8>),
+    /// Nothing more comes: what came after the last whole line.
+    End(Vec<u8>),
+}
+
+impl LineReader {
+    /// Reads from a stream.
+    pub fn new(stream: impl AsyncRead + Send + Unpin + 'static, line_bytes_max: usize) -> Self {
+        Self {
+            stream: BufReader::with_capacity(CHUNK, Box::new(stream)),
+            line: Vec::new(),
+            line_bytes_max,
+            state: LineReaderState::Reading,
+        }
+    }
+
+    /// Gives back the buffer of a line, for the next one.
+    pub fn reuse(&mut self, mut line: Vec<u8>) {
+        if self.line.is_empty() && line.capacity() <= KEPT_CAPACITY {
+            line.clear();
+            self.line = line;
+        }
+    }
+
+    /// Reads on until there is something to tell.
+    pub async fn next(&mut self) -> io::Result<LineEvent> {
+        loop {
+            if matches!(self.state, LineReaderState::Ended) {
+                return Ok(LineEvent::End(Vec::new()));
+            }
+            let available = self.stream.fill_buf().await?;
+            if available.is_empty() {
+                let left = std::mem::take(&mut self.line);
+                return Ok(match std::mem::replace(&mut self.state, LineReaderState::Ended) {
+                    LineReaderState::Skipping(tail) => LineEvent::TooLongEnd(tail),
+                    LineReaderState::Reading | LineReaderState::Ended => LineEvent::End(left),
+                });
+            }
+            let newline = available.iter().position(|byte| *byte == b'\n');
+            let part = available.get(..newline.unwrap_or(available.len())).unwrap_or_default();
+            let consumed = part.len() + usize::from(newline.is_some());
+            match &mut self.state {
+                LineReaderState::Skipping(tail) => keep_end(tail, part),
+                _ if self.line.len() + part.len() > self.line_bytes_max => {
+                    // The part stays in the stream, and is skipped by the next read.
+                    let mut head = std::mem::take(&mut self.line);
+                    let mut tail = Vec::new();
+                    keep_end(&mut tail, &head);
+                    head.extend_from_slice(part.get(..ENDS_KEPT).unwrap_or(part));
+                    head.truncate(ENDS_KEPT);
+                    head.shrink_to_fit();
+                    self.state = LineReaderState::Skipping(tail);
+                    return Ok(LineEvent::TooLong(head));
+                }
+                _ => {
+                    // Doubling would reach twice the limit just below it.
+                    let room = self.line.capacity() - self.line.len();
+                    if part.len() > room {
+                        let doubled = self.line.capacity().max(part.len());
+                        let most = self.line_bytes_max - self.line.len();
+                        self.line.reserve_exact(doubled.min(most).max(part.len()));
+                    }
+                    self.line.extend_from_slice(part);
+                }
+            }
+            self.stream.consume(consumed);
+            if newline.is_some() {
+                return Ok(match std::mem::replace(&mut self.state, LineReaderState::Reading) {
+                    LineReaderState::Skipping(tail) => LineEvent::TooLongEnd(tail),
+                    LineReaderState::Reading | LineReaderState::Ended => {
+                        LineEvent::Whole(std::mem::take(&mut self.line))
+                    }
+                });
+            }
+        }
+    }
+}
+
+/// Adds to what is known of the end of a line.
+fn keep_end(tail: &mut Vec<u8>, part: &[u8]) {
+    tail.extend_from_slice(part.get(part.len().saturating_sub(ENDS_KEPT)..).unwrap_or(part));
+    let excess = tail.len().saturating_sub(ENDS_KEPT);
+    tail.drain(..excess);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn lines(bytes: &'static [u8], max: usize) -> Vec<LineEvent> {
+        let mut reader = LineReader::new(bytes, max);
+        let mut lines = Vec::new();
+        loop {
+            let line = reader.next().await.unwrap();
+            let ended = matches!(line, LineEvent::End(_));
+            lines.push(line);
+            if ended {
+                return lines;
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_line_that_is_too_long_is_told_at_both_ends() {
+        let told = lines(b"ab\n123456\ncd\nef", 4).await;
+        let expected = [
+            LineEvent::Whole(b"ab".into()),
+            LineEvent::TooLong(b"123456".into()),
+            LineEvent::TooLongEnd(b"123456".into()),
+            LineEvent::Whole(b"cd".into()),
+            LineEvent::End(b"ef".into()),
+        ];
+        assert_eq!(told, expected);
+    }
+
+    #[tokio::test]
+    async fn what_is_too_long_and_never_ends_ends_with_the_stream() {
+        let told = lines(b"123456", 4).await;
+        let expected = [
+            LineEvent::TooLong(b"123456".into()),
+            LineEvent::TooLongEnd(b"123456".into()),
+            LineEvent::End(Vec::new()),
+        ];
+        assert_eq!(told, expected);
+    }
+
+    #[tokio::test]
+    async fn two_hundred_megabytes_in_a_line_take_no_more_than_its_limit() {
+        const CHUNKS: usize = 200 * 16;
+        let (mut there, here) = tokio::io::duplex(CHUNK);
+        let writing = tokio::spawn(async move {
+            use tokio::io::AsyncWriteExt as _;
+            let chunk = vec![b'x'; CHUNK];
+            for _ in 0..CHUNKS {
+                there.write_all(&chunk).await.unwrap();
+            }
+            there.write_all(b"\nafter\n").await.unwrap();
+        });
+        let mut reader = LineReader::new(here, 1 << 20);
+        assert!(
+            matches!(reader.next().await.unwrap(), LineEvent::TooLong(head) if head.len() == ENDS_KEPT)
+        );
+        assert!(
+            matches!(reader.next().await.unwrap(), LineEvent::TooLongEnd(tail) if tail.len() == ENDS_KEPT)
+        );
+        assert!(reader.line.capacity() <= 1 << 20, "{}", reader.line.capacity());
+        assert_eq!(reader.next().await.unwrap(), LineEvent::Whole(b"after".into()));
+        writing.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_read_that_is_dropped_loses_nothing() {
+        use tokio::io::AsyncWriteExt as _;
+        let (mut there, here) = tokio::io::duplex(64);
+        let mut reader = LineReader::new(here, 100);
+        for byte in b"hello" {
+            there.write_all(&[*byte]).await.unwrap();
+            let short = std::time::Duration::from_millis(1);
+            assert!(tokio::time::timeout(short, reader.next()).await.is_err());
+        }
+        there.write_all(b"\n").await.unwrap();
+        assert_eq!(reader.next().await.unwrap(), LineEvent::Whole(b"hello".into()));
+    }
+}

@@ -1,0 +1,258 @@
+//! One note: its name, what it says, and where it comes from.
+//!
+//! In its file, a few lines between `---` say when it was kept and by whom; the text follows. A file
+//! without them is a note that a person wrote. What the lines say counts where zero wrote them here and
+//! nobody changed anything since, which their [`NoteSeal`] tells: anybody can write such lines.
+
+use std::fmt;
+
+use jiff::Timestamp;
+use zero_core::SessionId;
+
+use super::NoteScope;
+use super::note_seal::NoteSeal;
+
+/// Longest name, in characters.
+pub const NAME_CHARS_MAX: usize = 64;
+/// Words of a text that make a name.
+const NAME_WORDS_MAX: usize = 6;
+const FENCE: &str = "---";
+const SEAL: &str = "seal";
+/// Most lines between the fences that are looked at.
+const HEAD_LINES_MAX: usize = 20;
+/// Longest value in them that is kept, in characters.
+const VALUE_CHARS_MAX: usize = 200;
+
+/// Name of a note: small letters, digits and `-`, at most 64, so that it is a file name everywhere
+/// and leads nowhere else.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct NoteName(String);
+
+/// A text that is no name of a note.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "a note's name has 1 to {NAME_CHARS_MAX} small letters, digits and `-`, such as `build-command`"
+)]
+pub struct InvalidNoteName;
+
+impl NoteName {
+    /// Checks a name.
+    pub fn new(name: &str) -> Result<Self, InvalidNoteName> {
+        let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        let is_name = !name.starts_with('-')
+            && (1..=NAME_CHARS_MAX).contains(&name.len())
+            && name.chars().all(fits);
+        if is_name { Ok(Self(name.to_owned())) } else { Err(InvalidNoteName) }
+    }
+
+    /// A name made of the first words of a text.
+    pub fn of_text(text: &str) -> Self {
+        let mut name = String::new();
+        let words =
+            text.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+        for word in words.take(NAME_WORDS_MAX) {
+            if name.len() + word.len() + 1 > NAME_CHARS_MAX {
+                break;
+            }
+            if !name.is_empty() {
+                name.push('-');
+            }
+            name.push_str(&word.to_ascii_lowercase());
+        }
+        Self::new(&name).unwrap_or_else(|_| Self("note".to_owned()))
+    }
+
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for NoteName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Where a note comes from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NoteProvenance {
+    /// When it was kept; unknown for a file that somebody wrote.
+    pub saved: Option<Timestamp>,
+    /// By whom: `agent`, or `person`.
+    pub by: Option<String>,
+    /// In which session.
+    pub session: Option<String>,
+    /// When a person last changed what it says, where somebody else had kept it.
+    pub edited: Option<Timestamp>,
+    /// Whether that is so; otherwise it is only what the file says of itself.
+    pub vouched: bool,
+}
+
+impl NoteProvenance {
+    /// An agent, now.
+    pub fn agent(session: Option<String>) -> Self {
+        Self { session, ..Self::now("agent") }
+    }
+
+    /// The person, now.
+    pub fn person() -> Self {
+        Self::now("person")
+    }
+
+    fn now(by: &str) -> Self {
+        let (saved, by) = (Some(Timestamp::now()), Some(by.to_owned()));
+        Self { saved, by, session: None, edited: None, vouched: true }
+    }
+
+    /// The same after a person changed the note, now: where it comes from stays, unless nobody knows.
+    pub fn edited_by_person(self) -> Self {
+        match self.vouched {
+            true => Self { edited: Some(Timestamp::now()), ..self },
+            false => Self::person(),
+        }
+    }
+}
+
+impl fmt::Display for NoteProvenance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let day = |time: Timestamp| time.strftime("%Y-%m-%d").to_string();
+        let by = self.by.as_ref().map(|by| format!("by {by}"));
+        let session = self.session.as_ref().map(|session| format!("in session {session}"));
+        let origin: Vec<String> = by.into_iter().chain(session).collect();
+        let origin = Some(origin.join(" ")).filter(|origin| !origin.is_empty());
+        let edited = self.edited.map(|edited| format!("edited by person, {}", day(edited)));
+        let said: Vec<String> =
+            origin.into_iter().chain(self.saved.map(day)).chain(edited).collect();
+        let said = said.join(", ");
+        match (self.vouched, said.is_empty()) {
+            (true, false) => f.write_str(&said),
+            // None of it is zero's word.
+            (false, false) => {
+                write!(f, "by a file that somebody wrote or changed, which says: {said}")
+            }
+            (_, true) => f.write_str("by a file that somebody wrote"),
+        }
+    }
+}
+
+/// A note.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    /// Whose it is.
+    pub scope: NoteScope,
+    /// Its name.
+    pub name: NoteName,
+    /// What it says.
+    pub text: String,
+    /// Where it comes from.
+    pub provenance: NoteProvenance,
+}
+
+impl Note {
+    /// Takes a file apart. Without a seal to hold it against, nobody vouches for what it says.
+    pub(super) fn read(
+        scope: NoteScope,
+        name: NoteName,
+        file: &str,
+        seal: Option<&NoteSeal>,
+    ) -> Self {
+        let file = file.strip_prefix('\u{feff}').unwrap_or(file);
+        let (head, text) = parted(file).unwrap_or((NoteHeader::default(), file));
+        // Lines may end as another system ends them: it is the same note.
+        let text = text.trim().replace("\r\n", "\n");
+        let mut note = Self { scope, name, text, provenance: head.provenance };
+        note.provenance.vouched = match (seal, head.seal) {
+            (Some(seal), Some(found)) => seal.of(&note.sealed()) == found,
+            _ => false,
+        };
+        note
+    }
+
+    /// The file it is written as.
+    pub(super) fn written(&self, seal: &NoteSeal) -> String {
+        let head: String = self.head().map(|(key, value)| format!("{key}: {value}\n")).collect();
+        let (seal, text) = (seal.of(&self.sealed()), self.plain_text());
+        format!("{FENCE}\n{head}{SEAL}: {seal}\n{FENCE}\n\n{text}\n")
+    }
+
+    /// The lines at its top.
+    fn head(&self) -> impl Iterator<Item = (&'static str, String)> {
+        let NoteProvenance { saved, by, session, edited, .. } = &self.provenance;
+        let time = |time: &Option<Timestamp>| time.map(|time| time.to_string());
+        let lines = [
+            ("saved", time(saved)),
+            ("by", by.clone()),
+            ("session", session.clone()),
+            ("edited", time(edited)),
+        ];
+        lines.into_iter().filter_map(|(key, value)| Some((key, value_of(&value?))))
+    }
+
+    /// What its seal is about, part by part.
+    fn sealed(&self) -> Vec<String> {
+        let head = self.head().map(|(key, value)| format!("{key}: {value}"));
+        let (name, text) = (self.name.to_string(), self.plain_text());
+        [self.scope.word().to_owned(), name].into_iter().chain(head).chain([text]).collect()
+    }
+
+    /// Its text as it stands in its file.
+    fn plain_text(&self) -> String {
+        self.text.trim().replace("\r\n", "\n")
+    }
+
+    /// The beginning of its first line.
+    pub fn first_line(&self, chars_max: usize) -> String {
+        let line = self.text.lines().next().unwrap_or_default().trim_start_matches('#').trim();
+        zero_core::sanitize::shortened(&zero_core::sanitize::line(line), chars_max)
+    }
+
+    /// Whether all words are in its name or text, whatever their case.
+    pub fn holds(&self, words: &[String]) -> bool {
+        let text = format!("{} {}", self.name, self.text).to_lowercase();
+        words.iter().all(|word| text.contains(word.as_str()))
+    }
+}
+
+/// What stands at the top of a file.
+#[derive(Default)]
+struct NoteHeader {
+    provenance: NoteProvenance,
+    seal: Option<String>,
+}
+
+/// What is said of a note, and its text.
+fn parted(file: &str) -> Option<(NoteHeader, &str)> {
+    let mut rest = file.strip_prefix(FENCE)?;
+    rest = rest.strip_prefix("\r\n").or_else(|| rest.strip_prefix('\n'))?;
+    let NoteHeader { mut provenance, mut seal } = NoteHeader::default();
+    for _ in 0..HEAD_LINES_MAX {
+        let (line, after) = rest.split_once('\n')?;
+        rest = after;
+        let line = line.trim();
+        if line == FENCE {
+            return Some((NoteHeader { provenance, seal }, rest));
+        }
+        let Some((key, value)) = line.split_once(':') else { continue };
+        let value = value_of(value);
+        match key.trim() {
+            "saved" => provenance.saved = value.parse().ok(),
+            "edited" => provenance.edited = value.parse().ok(),
+            // It is told beside the note, not as a part of it: no words of somebody's own.
+            "by" => provenance.by = Some(value).filter(|by| by == "agent" || by == "person"),
+            "session" => {
+                provenance.session = Some(value).filter(|id| SessionId::new(id.as_str()).is_ok())
+            }
+            SEAL => seal = Some(value),
+            _ => {}
+        }
+    }
+    None
+}
+
+/// A value that stands in one line and does nothing there.
+fn value_of(value: &str) -> String {
+    let harmless =
+        value.trim().chars().filter(|c| zero_core::sanitize::is_harmless(*c) && *c != '\n');
+    harmless.take(VALUE_CHARS_MAX).collect()
+}

@@ -1,0 +1,206 @@
+//! Secrets that the name before them gives away: `password=…`, `"api_key": "…"`, `--token …`.
+//!
+//! A pattern finds the name and what stands between it and the value; how far the value goes
+//! depends on how it is written, and that is read by hand. Where it is not clear, more is taken.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use regex::Captures;
+
+use super::REDACTED;
+use super::secret_shapes::SecretShape;
+
+/// A name of a secret, with what separates it from its value.
+pub(super) static NAMES: SecretShape = SecretShape::new(
+    &["pass", "pwd", "pw", "otp", "secret", "token", "key", "credential", "session"],
+    r#"(?i)([\w-]*(?:passw(?:or)?[dt]|passphrase|\bpass\b|[_-]pass\b|pwd|secret|token|(?:api|access|private|account|signing|encryption|master|ssh)[_-]?key|key-data|(?-i:[A-Z0-9]_KEY\b)|credential|session[_-]?id|\bpw\b|[_-]pw\b|\botp\b|[_-]otp\b|motdepasse)[\w-]*)(?:\\*["'`])?\]?([ \t]*(?:=>|:=|[=!]={0,2}|:)|[ \t]+)[ \t]*"#,
+);
+
+/// What stands where a value would and is none: the words of zero's own messages, and nothings.
+const NO_VALUES: &[&str] = &["expected", "null", "true", "false"];
+/// Shortest value behind a name and nothing but a space.
+const SPACED_CHARS_MIN: usize = 4;
+
+/// The same text without the values of secrets.
+pub(super) fn take_out<'a>(text: &'a str, lower: &str) -> Cow<'a, str> {
+    let Some(names) = NAMES.for_text(lower) else { return Cow::Borrowed(text) };
+    let mut clean = String::new();
+    let (mut kept_to, mut at) = (0, 0);
+    while let Some(found) = names.captures_at(text, at) {
+        let Some(name) = SecretName::new(text, &found) else { break };
+        at = name.end;
+        if let Some(value) = name.value() {
+            clean.push_str(&text[kept_to..value.start]);
+            clean.push_str(REDACTED);
+            (kept_to, at) = (value.end, value.end);
+        }
+    }
+    if kept_to == 0 {
+        return Cow::Borrowed(text);
+    }
+    clean.push_str(&text[kept_to..]);
+    Cow::Owned(clean)
+}
+
+/// A name of a secret in a text.
+struct SecretName<'a> {
+    text: &'a str,
+    start: usize,
+    word: &'a str,
+    /// `=`, `:`, … with the space before it; only space where there is nothing else.
+    separator: &'a str,
+    /// Where the value starts.
+    end: usize,
+}
+
+impl<'a> SecretName<'a> {
+    fn new(text: &'a str, found: &Captures<'a>) -> Option<Self> {
+        let (word, separator) = (found.get(1)?, found.get(2)?);
+        Some(Self {
+            text,
+            start: word.start(),
+            word: word.as_str(),
+            separator: separator.as_str(),
+            end: found.get(0)?.end(),
+        })
+    }
+
+    /// Where its value stands.
+    fn value(&self) -> Option<Range<usize>> {
+        let rest = &self.text[self.end..];
+        let sign = self.separator.trim();
+        let first_line = rest.lines().next().unwrap_or_default().trim_end();
+        // `Token::Comma` is a path.
+        if sign == ":" && rest.starts_with(':') || is_no_value(word(rest)) {
+            return None;
+        }
+        let value = match quoted(rest) {
+            Some(value) => value,
+            None if sign.is_empty() => 0..self.spaced(rest)?,
+            None if is_block_mark(first_line) => return self.block(),
+            None if rest.starts_with(['[', '{']) => 0..bracketed(rest),
+            None if self.owns_its_line() => 0..without_closers(first_line).len(),
+            None => 0..word(rest).len(),
+        };
+        (!value.is_empty()).then(|| self.end + value.start..self.end + value.end)
+    }
+
+    /// Length of a value behind nothing but a space. In prose that is a word like any other,
+    /// except behind a flag or a password.
+    fn spaced(&self, rest: &str) -> Option<usize> {
+        let value = word(rest);
+        let bare = value.trim_matches(|c: char| !c.is_alphanumeric());
+        let is_password = self.word.to_ascii_lowercase().contains("passw");
+        let is_prose = bare.bytes().all(|byte| byte.is_ascii_lowercase());
+        let counts = self.word.starts_with('-') || is_password || !is_prose;
+        (counts && bare.chars().count() >= SPACED_CHARS_MIN).then_some(value.len())
+    }
+
+    /// What stands before it on its line.
+    fn before(&self) -> &'a str {
+        let line = self.text[..self.start].rfind('\n').map_or(0, |at| at + 1);
+        &self.text[line..self.start]
+    }
+
+    /// True for `name: value` and `name = value` on a line of their own, as in YAML, TOML and INI:
+    /// there a value may hold spaces.
+    fn owns_its_line(&self) -> bool {
+        let is_first = self.before().chars().all(|c| c.is_whitespace() || "-\"'".contains(c));
+        let is_spaced = self.text[..self.end].ends_with([' ', '\t']);
+        is_first && is_spaced && (self.separator == ":" || self.separator.trim() != self.separator)
+    }
+
+    /// The lines below it that are indented deeper, or are items of its list.
+    fn block(&self) -> Option<Range<usize>> {
+        let indent = indent(self.before());
+        let from = self.end + self.text[self.end..].find('\n')? + 1;
+        let mut end = from;
+        let mut at = from;
+        for line in self.text[from..].split_inclusive('\n') {
+            let is_item = line.trim_start().starts_with("- ") && self::indent(line) >= indent;
+            let is_blank = line.trim().is_empty();
+            if !(is_blank || is_item || self::indent(line) > indent) {
+                break;
+            }
+            at += line.len();
+            if !is_blank {
+                end = at - (line.len() - line.trim_end().len());
+            }
+        }
+        let start = end.min(from + self::indent(&self.text[from..]));
+        (start < end).then_some(start..end)
+    }
+}
+
+fn indent(line: &str) -> usize {
+    line.len() - line.trim_start_matches([' ', '\t']).len()
+}
+
+/// Nothing, or the `|` and `>-` of YAML: the value stands on the lines below.
+fn is_block_mark(line: &str) -> bool {
+    line.is_empty() || line.len() <= 3 && line.starts_with(['|', '>'])
+}
+
+fn is_no_value(word: &str) -> bool {
+    // A call without arguments gives nothing away.
+    let is_call = word.strip_suffix("()").is_some_and(|name| {
+        !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || "_.:".contains(c))
+    });
+    is_call || NO_VALUES.contains(&word)
+}
+
+/// Everything up to a space, without what closes a sentence or a bracket around it.
+fn word(rest: &str) -> &str {
+    let word = rest.split(char::is_whitespace).next().unwrap_or_default();
+    match word.find("()") {
+        Some(call) if word[call..].bytes().all(|byte| b"();,?".contains(&byte)) => {
+            &word[..call + 2]
+        }
+        _ => without_closers(word),
+    }
+}
+
+fn without_closers(text: &str) -> &str {
+    text.trim_end_matches(['"', '\'', '`', ')', ']', '}', ',', ';', '\\'])
+}
+
+/// A value within quotes, which may themselves be escaped: up to the same quote, and to the end
+/// where it is missing.
+fn quoted(rest: &str) -> Option<Range<usize>> {
+    let depth = rest.bytes().take_while(|byte| *byte == b'\\').count();
+    let quote = rest[depth..].chars().next().filter(|c| matches!(c, '"' | '\'' | '`'))?;
+    let mut escapes = 0;
+    for (at, c) in rest.char_indices().skip(depth + 1) {
+        if c == quote && escapes <= depth {
+            let end = match joined(&rest[at + 1..]) {
+                0 => at - escapes,
+                more => at + 1 + more,
+            };
+            return Some(depth + 1..end);
+        }
+        escapes = if c == '\\' { escapes + 1 } else { 0 };
+    }
+    Some(depth + 1..rest.len())
+}
+
+/// Length of what a shell would join to a quoted value.
+fn joined(rest: &str) -> usize {
+    if rest.starts_with(char::is_alphanumeric) { word(rest).len() } else { 0 }
+}
+
+/// Length of a list or object, up to its last bracket.
+fn bracketed(rest: &str) -> usize {
+    let mut depth = 0_usize;
+    for (at, c) in rest.char_indices() {
+        match c {
+            '[' | '{' => depth += 1,
+            ']' | '}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth == 0 {
+            return at + 1;
+        }
+    }
+    rest.len()
+}

@@ -1,0 +1,371 @@
+//! Keeps a result within what a model and a client can take.
+//!
+//! What is too long keeps its head and its tail, says where and how much is missing, and names a
+//! file that holds all of it. That file is the session's own and can be read like any other.
+//!
+//! A change that was made stays made, so its result is shortened as far as it takes and never
+//! refused.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+
+use serde_json::Value;
+use zero_core::tool_result::{FileDiff, ResultDisplay, SearchHit, ToolResultPart};
+use zero_core::{ByteSize, CallId, ErrorReason, HostLimits, ToolError, ToolResult};
+
+use crate::spill_folder::SpillFolder;
+
+/// Brings a result within `limits`.
+pub(crate) fn bound(
+    mut result: ToolResult,
+    call: &CallId,
+    limits: &HostLimits,
+    spill: &SpillFolder,
+) -> Result<ToolResult, ToolError> {
+    let cap = limits.model_output_bytes_max.as_usize();
+    let pieces = std::mem::take(&mut result.content);
+    for (index, piece) in pieces.into_iter().enumerate() {
+        let save =
+            |text: &str| SpillLocation::write(spill, call, index, text, limits.result_bytes_max);
+        result.content.extend(for_model(piece, cap, save));
+    }
+    let most = limits.result_bytes_max;
+    if result_len(&result) > most.as_usize() {
+        shrink(&mut result, cap);
+    }
+    let is_change = result.content.iter().any(|piece| matches!(piece, ToolResultPart::Diff { .. }));
+    let size = result_len(&result);
+    if size > most.as_usize() && !is_change {
+        let message = format!(
+            "the result has {}, more than the {most} a result may have; ask for less at once",
+            ByteSize::bytes(size as u64),
+        );
+        return Err(ToolError::failed(ErrorReason::TooLarge, message));
+    }
+    Ok(result)
+}
+
+/// Brings one piece within what a model takes. Hits become two pieces with a mark between them.
+fn for_model(
+    piece: ToolResultPart,
+    cap: usize,
+    save: impl Fn(&str) -> SpillLocation,
+) -> Vec<ToolResultPart> {
+    match piece {
+        ToolResultPart::Text(text) if text.len() > cap => {
+            vec![ToolResultPart::Text(cut_text(&text, cap, Some(&save(&text))))]
+        }
+        ToolResultPart::Matches { hits, numbered, note } if hits_len(&hits) > cap => {
+            let spilled = save(&write_hits(&hits, numbered));
+            cut_hits(hits, numbered, note, cap, &spilled)
+        }
+        ToolResultPart::Diff { summary, mut diff } if diff.unified.len() > cap => {
+            diff.unified = cut_text(&diff.unified, cap, Some(&save(&diff.unified)));
+            vec![ToolResultPart::Diff { summary, diff }]
+        }
+        piece => vec![piece],
+    }
+}
+
+/// Gives up what a result can do without: whole texts beside a diff, and the middle of what the
+/// person sees.
+fn shrink(result: &mut ToolResult, cap: usize) {
+    for piece in &mut result.content {
+        if let ToolResultPart::Diff { diff, .. } = piece {
+            drop_texts(diff);
+        }
+    }
+    let shown = match &mut result.display {
+        ResultDisplay::Markdown { text } => text,
+        ResultDisplay::Diff(diff) => {
+            drop_texts(diff);
+            &mut diff.unified
+        }
+        // Its steps are few and short: the tools that make one see to that.
+        ResultDisplay::Plan { .. } => return,
+    };
+    if shown.len() > cap {
+        *shown = cut_text(shown, cap, None);
+    }
+}
+
+fn drop_texts(diff: &mut FileDiff) {
+    (diff.old_text, diff.new_text, diff.partial) = (None, None, true);
+}
+
+/// Where the whole of a text went.
+struct SpillLocation(Option<(String, bool)>);
+
+impl SpillLocation {
+    fn write(spill: &SpillFolder, call: &CallId, index: usize, text: &str, max: ByteSize) -> Self {
+        let name = format!("{call}-{index}.txt");
+        let kept = &text[..text.floor_char_boundary(max.as_usize())];
+        let written = spill.create_new(&name).and_then(|mut file| file.write_all(kept.as_bytes()));
+        if let Err(error) = &written {
+            tracing::warn!(%error, "an oversized result could not be kept");
+        }
+        let path = spill.path().join(name).display().to_string();
+        Self(written.is_ok().then_some((path, kept.len() < text.len())))
+    }
+
+    /// Where all `total` lines or bytes are to be found.
+    fn whereabouts(&self, total: usize) -> String {
+        match &self.0 {
+            Some((path, false)) => format!("all {total} are in {path}, read it page by page"),
+            Some((path, true)) => {
+                format!("as many as may be kept are in {path}, read it page by page")
+            }
+            None => "the rest could not be kept, ask for less at once".to_owned(),
+        }
+    }
+}
+
+/// Keeps the head and the tail of a text, on character boundaries, and says what is missing.
+fn cut_text(text: &str, cap: usize, spilled: Option<&SpillLocation>) -> String {
+    let head = &text[..text.floor_char_boundary(cap * 2 / 3)];
+    let tail = &text[text.ceil_char_boundary(text.len() - cap / 3)..];
+    let (total, missing) = (text.len(), text.len() - head.len() - tail.len());
+    let rest = spilled.map_or_else(String::new, |s| format!("; {}", s.whereabouts(total)));
+    format!("{head}\n\n[… {missing} of {total} bytes left out{rest} …]\n\n{tail}")
+}
+
+fn hit_len(hit: &SearchHit) -> usize {
+    hit.file.len() + hit.text.len() + 10
+}
+
+fn hits_len(hits: &[SearchHit]) -> usize {
+    hits.iter().map(hit_len).sum()
+}
+
+/// Takes hits out of the middle until the rest fits; a mark stands where they were.
+fn cut_hits(
+    mut hits: Vec<SearchHit>,
+    numbered: bool,
+    note: Option<String>,
+    cap: usize,
+    spilled: &SpillLocation,
+) -> Vec<ToolResultPart> {
+    let fitting = |budget: usize, hits: &mut dyn Iterator<Item = &SearchHit>| {
+        let mut used = 0;
+        hits.take_while(|hit| {
+            used += hit_len(hit);
+            used <= budget
+        })
+        .count()
+    };
+    let total = hits.len();
+    let head = fitting(cap * 2 / 3, &mut hits.iter());
+    let tail = fitting(cap / 3, &mut hits[head..].iter().rev());
+    let last = hits.split_off(total - tail);
+    hits.truncate(head);
+    let missing = total - head - tail;
+    let rest = spilled.whereabouts(total);
+    let mut pieces = vec![
+        ToolResultPart::Matches { hits, numbered, note: None },
+        ToolResultPart::Text(format!("[… {missing} of {total} lines left out; {rest} …]")),
+        ToolResultPart::Matches { hits: last, numbered, note },
+    ];
+    let is_empty = |piece: &ToolResultPart| matches!(piece, ToolResultPart::Matches { hits, note: None, .. } if hits.is_empty());
+    pieces.retain(|piece| !is_empty(piece));
+    pieces
+}
+
+/// Hits as text, the way `grep` writes them: with context, `--` stands where lines are left out.
+pub fn write_hits(hits: &[SearchHit], numbered: bool) -> String {
+    let mut text = String::with_capacity(hits_len(hits));
+    let grouped = hits.iter().any(|hit| !hit.is_match);
+    for (index, hit) in hits.iter().enumerate() {
+        let follows = |last: &SearchHit| last.file == hit.file && last.line + 1 == hit.line;
+        if grouped && index > 0 && !follows(&hits[index - 1]) {
+            text.push_str("--\n");
+        }
+        let mark = if hit.is_match { ':' } else { '-' };
+        // Writing to a String cannot fail.
+        let _ = match numbered {
+            true => writeln!(text, "{}{mark}{}{mark}{}", hit.file, hit.line, hit.text),
+            false => writeln!(text, "{}{mark}{}", hit.file, hit.text),
+        };
+    }
+    text.pop();
+    text
+}
+
+fn result_len(result: &ToolResult) -> usize {
+    let display = match &result.display {
+        ResultDisplay::Markdown { text } => text.len(),
+        ResultDisplay::Diff(diff) => diff_len(diff),
+        ResultDisplay::Plan { entries } => entries.iter().map(|entry| entry.content.len()).sum(),
+    };
+    let content: usize = result.content.iter().map(content_len).sum();
+    json_len(&result.structured) + content + display
+}
+
+fn diff_len(diff: &FileDiff) -> usize {
+    let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+    diff.unified.len() + text(&diff.old_text) + text(&diff.new_text)
+}
+
+fn content_len(content: &ToolResultPart) -> usize {
+    match content {
+        ToolResultPart::Text(text) | ToolResultPart::Lines { text, .. } => text.len(),
+        ToolResultPart::Matches { hits, .. } => hits_len(hits),
+        ToolResultPart::Diff { diff, .. } => diff_len(diff),
+        ToolResultPart::Image { data, .. }
+        | ToolResultPart::Audio { data, .. }
+        | ToolResultPart::Resource { data, .. } => data.len(),
+    }
+}
+
+/// Roughly how long a value is as JSON.
+pub(crate) fn json_len(value: &Value) -> usize {
+    match value {
+        Value::String(text) => text.len() + 2,
+        Value::Array(items) => 2 + items.iter().map(|item| json_len(item) + 1).sum::<usize>(),
+        Value::Object(fields) => {
+            2 + fields.iter().map(|(name, field)| name.len() + json_len(field) + 4).sum::<usize>()
+        }
+        _ => 8,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::disallowed_methods, reason = "tests")]
+    use zero_sandbox::StateDir;
+
+    use super::*;
+
+    fn result(content: ToolResultPart) -> ToolResult {
+        ToolResult {
+            content: vec![content],
+            display: ResultDisplay::markdown(""),
+            structured: Value::Null,
+            locations: vec![],
+        }
+    }
+
+    fn bounded(content: ToolResultPart) -> (Result<ToolResult, ToolError>, tempfile::TempDir) {
+        let temp = tempfile::tempdir().unwrap();
+        let call = CallId::new("c1").unwrap();
+        (
+            bound(
+                result(content),
+                &call,
+                &limits(),
+                &SpillFolder::lasting(StateDir::new(temp.path())),
+            ),
+            temp,
+        )
+    }
+
+    fn limits() -> HostLimits {
+        HostLimits {
+            model_output_bytes_max: ByteSize::bytes(300),
+            result_bytes_max: ByteSize::bytes(5_000),
+            ..HostLimits::default()
+        }
+    }
+
+    #[test]
+    fn a_long_text_keeps_head_and_tail_and_names_the_rest() {
+        let long = format!("START{}END", "é".repeat(1_000));
+        let (result, temp) = bounded(ToolResultPart::Text(long.clone()));
+        let ToolResultPart::Text(text) = &result.unwrap().content[0] else { panic!("a text") };
+        assert!(text.starts_with("START") && text.ends_with("END"), "{text}");
+        assert!(text.contains("of 2008 bytes left out"), "{text}");
+        let file = temp.path().join("c1-0.txt");
+        assert!(text.contains(file.to_str().unwrap()));
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), long);
+        let mode = std::os::unix::fs::PermissionsExt::mode(
+            &std::fs::metadata(&file).unwrap().permissions(),
+        );
+        assert_eq!(mode & 0o777, 0o600);
+    }
+
+    #[test]
+    fn hits_are_cut_whole_and_the_cut_is_marked() {
+        let hit =
+            |n| SearchHit { file: "a".into(), line: n, text: format!("line {n}"), is_match: true };
+        let note = Some("showing 50 of 90".to_owned());
+        let hits = (1..=50).map(hit).collect();
+        let (result, temp) =
+            bounded(ToolResultPart::Matches { hits, numbered: true, note: note.clone() });
+        let content = result.unwrap().content;
+        let [
+            ToolResultPart::Matches { hits: head, note: None, .. },
+            ToolResultPart::Text(mark),
+            ToolResultPart::Matches { hits: tail, note: end, .. },
+        ] = &content[..]
+        else {
+            panic!("{content:?}")
+        };
+        assert_eq!((head[0].line, tail.last().unwrap().line), (1, 50));
+        assert_eq!(end, &note);
+        let missing = 50 - head.len() - tail.len();
+        let file = temp.path().join("c1-0.txt");
+        assert_eq!(
+            mark,
+            &format!(
+                "[… {missing} of 50 lines left out; all 50 are in {}, read it page by page …]",
+                file.display()
+            )
+        );
+        assert_eq!(std::fs::read_to_string(file).unwrap().lines().count(), 50);
+    }
+
+    #[test]
+    fn a_change_that_was_made_is_never_refused() {
+        let diff = |bytes: usize| FileDiff {
+            path: "a".into(),
+            unified: "+".repeat(bytes),
+            old_text: Some("o".repeat(bytes)),
+            new_text: Some("n".repeat(bytes)),
+            partial: false,
+        };
+        let changed = |bytes: usize| {
+            let temp = tempfile::tempdir().unwrap();
+            let change = ToolResult {
+                display: ResultDisplay::Diff(diff(bytes)),
+                ..result(ToolResultPart::Diff { summary: "Wrote a".into(), diff: diff(bytes) })
+            };
+            let call = CallId::new("c1").unwrap();
+            let bounded =
+                bound(change, &call, &limits(), &SpillFolder::lasting(StateDir::new(temp.path())))
+                    .unwrap();
+            assert!(result_len(&bounded) <= limits().result_bytes_max.as_usize());
+            let ResultDisplay::Diff(shown) = bounded.display else { panic!("a diff") };
+            let ToolResultPart::Diff { diff, .. } = bounded.content[0].clone() else {
+                panic!("a diff")
+            };
+            [diff, shown]
+        };
+        assert_eq!(changed(200), [diff(200), diff(200)]);
+        for diff in changed(2_000) {
+            assert_eq!((&diff.old_text, &diff.new_text, diff.partial), (&None, &None, true));
+            assert!(diff.unified.contains("of 2000 bytes left out"), "{}", diff.unified);
+        }
+        changed(100_000);
+    }
+
+    #[test]
+    fn what_the_person_sees_is_bounded_too() {
+        let temp = tempfile::tempdir().unwrap();
+        let long = ToolResult {
+            display: ResultDisplay::markdown("x".repeat(6_000)),
+            ..result(ToolResultPart::Text("short".into()))
+        };
+        let call = CallId::new("c1").unwrap();
+        let bounded =
+            bound(long, &call, &limits(), &SpillFolder::lasting(StateDir::new(temp.path())))
+                .unwrap();
+        let ResultDisplay::Markdown { text } = bounded.display else { panic!("a text") };
+        assert!(text.len() < 500 && text.contains("[… 5700 of 6000 bytes left out …]"), "{text}");
+    }
+
+    #[test]
+    fn nothing_passes_the_hard_cap() {
+        let image = ToolResultPart::Image { mime: "image/png".into(), data: "A".repeat(6_000) };
+        let error = bounded(image).0.unwrap_err();
+        assert_eq!(error.reason(), Some(ErrorReason::TooLarge));
+    }
+}

@@ -1,0 +1,183 @@
+//! Schemas that somebody else wrote: whether one can be used, before anybody relies on it.
+//!
+//! Servers list tools and clients offer them; both bring schemas that a model is shown and that
+//! inputs are checked by. What is fit for that is said here, once for all who bring any.
+
+use std::collections::BTreeSet;
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+
+use serde_json::Value;
+use zero_core::sanitize;
+
+use super::{DEPTH_MAX, InputSchema};
+
+/// Largest schema, in bytes of JSON.
+pub const SCHEMA_BYTES_MAX: usize = 64 * 1024;
+/// Bytes of all schemas that are known to be fit.
+const KNOWN_BYTES_MAX: usize = 512 * 1024;
+
+/// Brings the schema of an input into the form that the pipeline and models need: that of an object.
+/// Otherwise says why it is unfit, as words that follow "the schema".
+pub fn vet_input(schema: &mut Value) -> Result<(), String> {
+    let fields = schema.as_object_mut().ok_or("is no object")?;
+    match fields.get("type") {
+        Some(kind) if kind == "object" => {}
+        None => drop(fields.insert("type".to_owned(), "object".into())),
+        Some(other) => {
+            let other = sanitize::shortened(&other.to_string(), 40);
+            return Err(format!("is of type {other}, not of an object"));
+        }
+    }
+    fit(schema)
+}
+
+/// Whether a schema can be used; otherwise, why not, as words that follow "the schema".
+pub fn fit(schema: &Value) -> Result<(), String> {
+    if is_deeper_than(schema, DEPTH_MAX) {
+        return Err(format!("is nested more than {DEPTH_MAX} levels deep"));
+    }
+    let text = schema.to_string();
+    let size = text.len();
+    if size > SCHEMA_BYTES_MAX {
+        return Err(format!("has {size} bytes, more than {SCHEMA_BYTES_MAX}"));
+    }
+    if AcceptedSchemas::lock().texts.contains(&text) {
+        return Ok(());
+    }
+    if let Some(reference) = remote_reference(schema) {
+        let reference = sanitize::quoted(reference);
+        return Err(format!("refers to {reference}, and nothing is fetched for a schema"));
+    }
+    InputSchema::new(schema.clone())
+        .is_sound()
+        .map_err(|fault| format!("is broken: {}", sanitize::line(&fault)))?;
+    AcceptedSchemas::lock().add(text);
+    Ok(())
+}
+
+/// Takes a schema for fit that is zero's own: its tests say so.
+pub fn vouch_for(own: &Value) {
+    AcceptedSchemas::lock().add(own.to_string());
+}
+
+/// Schemas that were found fit: whoever offers tools to a gateway in the same process asks for each of
+/// them twice, and with every session again.
+#[derive(Default)]
+struct AcceptedSchemas {
+    texts: BTreeSet<String>,
+    bytes: usize,
+}
+
+impl AcceptedSchemas {
+    fn lock() -> MutexGuard<'static, Self> {
+        static KNOWN: LazyLock<Mutex<AcceptedSchemas>> = LazyLock::new(Mutex::default);
+        KNOWN.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add(&mut self, text: String) {
+        if self.bytes + text.len() > KNOWN_BYTES_MAX {
+            *self = Self::default();
+        }
+        let bytes = text.len();
+        if self.texts.insert(text) {
+            self.bytes += bytes;
+        }
+    }
+}
+
+/// The first reference that leads out of the document. What the document itself names with `$id`
+/// is inside.
+fn remote_reference(schema: &Value) -> Option<&str> {
+    let is_remote = |text: &str| {
+        let scheme = text.split_once(':').map(|(scheme, _)| scheme.to_ascii_lowercase());
+        scheme.is_some_and(|scheme| ["http", "https", "file", "ftp"].contains(&scheme.as_str()))
+    };
+    let mut references = Vec::new();
+    let mut ids = Vec::new();
+    collect(schema, &mut references, &mut ids);
+    let is_inside = |reference: &str| {
+        let whole = reference.split('#').next().unwrap_or_default();
+        whole.starts_with("https://json-schema.org/draft/2020-12/")
+            || ids.iter().any(|id| id.trim_end_matches('#') == whole)
+    };
+    references.into_iter().find(|reference| is_remote(reference) && !is_inside(reference))
+}
+
+fn collect<'a>(schema: &'a Value, references: &mut Vec<&'a str>, ids: &mut Vec<&'a str>) {
+    match schema {
+        Value::Object(fields) => {
+            for (key, value) in fields {
+                match (key.as_str(), value) {
+                    ("$ref" | "$dynamicRef", Value::String(text)) => references.push(text),
+                    ("$id", Value::String(text)) => ids.push(text),
+                    _ => collect(value, references, ids),
+                }
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| collect(item, references, ids)),
+        _ => {}
+    }
+}
+
+/// Whether a value is nested deeper; looks no deeper than that.
+fn is_deeper_than(value: &Value, levels: usize) -> bool {
+    let Some(left) = levels.checked_sub(1) else { return true };
+    match value {
+        Value::Array(items) => items.iter().any(|item| is_deeper_than(item, left)),
+        Value::Object(fields) => fields.values().any(|field| is_deeper_than(field, left)),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(mut schema: Value, expected: Result<Value, &str>) {
+        match (vet_input(&mut schema), expected) {
+            (Ok(()), Ok(expected)) => assert_eq!(schema, expected),
+            (Err(why), Err(expected)) => assert!(why.starts_with(expected), "{why}"),
+            (found, expected) => panic!("{found:?}, not {expected:?}, of {schema}"),
+        }
+    }
+
+    #[test]
+    fn no_more_is_known_than_there_is_room_for() {
+        let mut known = AcceptedSchemas::default();
+        let texts: Vec<String> = (0..40).map(|n| format!("{n:016384}")).collect();
+        for text in &texts {
+            known.add(text.clone());
+            known.add(text.clone());
+            assert!(known.texts.contains(text));
+            assert_eq!(known.bytes, known.texts.iter().map(String::len).sum::<usize>());
+            assert!(known.bytes <= KNOWN_BYTES_MAX);
+        }
+        assert!(!known.texts.contains(&texts[0]));
+    }
+
+    #[test]
+    fn what_is_unfit_stays_so_however_often_it_is_asked() {
+        let broken = json!({"type": "object", "properties": {"a": {"type": "strnig"}}});
+        for _ in 0..2 {
+            assert!(fit(&broken).is_err());
+        }
+    }
+
+    #[test]
+    fn an_input_is_an_object() {
+        check(json!({}), Ok(json!({"type": "object"})));
+        check(json!({"type": "object", "x": 1}), Ok(json!({"type": "object", "x": 1})));
+        for schema in [json!("object"), json!([]), json!(true), json!(null), json!(1)] {
+            check(schema, Err("is no object"));
+        }
+        check(json!({"type": "string"}), Err("is of type \"string\", not of an object"));
+        check(json!({"properties": {"a": {"type": "strnig"}}}), Err("is broken: "));
+        check(json!({"$ref": "file:///etc/passwd"}), Err("refers to `file:///etc/passwd`"));
+        check(json!({"description": "x".repeat(70_000)}), Err("has 70034 bytes, more than 65536"));
+        let deep = (0..70).fold(json!({}), |inner, _| json!({"not": inner}));
+        check(deep, Err("is nested more than 64 levels deep"));
+    }
+}

@@ -1,0 +1,133 @@
+//! What settings may wish for a service, and what no setting may.
+
+use std::path::PathBuf;
+
+use serde_json::Value;
+use zero_core::{
+    ErrorReason, ErrorType, RiskLevel, TargetPath, TimeoutClass, ToolCategory, ToolError, ToolKind,
+    ToolName, ToolSpec,
+};
+use zero_policy::protected_paths::{ProtectedPaths, protected, sensitive};
+use zero_sandbox::{FileType, FinalLinkMode, StateDir, Workspace, path_survey};
+
+use super::ServiceRequest;
+use crate::commands::CommandSettings;
+
+/// Characters of a name.
+const NAME_LEN_MAX: usize = 64;
+/// The tool whose rules are about commands.
+const COMMANDS: &str = "Bash";
+
+/// Refuses what no program can be given.
+pub(super) fn check(request: &ServiceRequest) -> Result<(), ToolError> {
+    let ServiceRequest { name, words, variables, .. } = request;
+    let is_fine = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    if name.is_empty() || name.len() > NAME_LEN_MAX || !name.chars().all(is_fine) {
+        let message = format!(
+            "`{name}` cannot be the name of a service: take 1 to {NAME_LEN_MAX} letters, digits, `-` or `_`"
+        );
+        return Err(invalid(message));
+    }
+    if words.first().is_none_or(|program| program.is_empty()) {
+        return Err(invalid(format!("`{name}` names no program to run; say which")));
+    }
+    if words.iter().any(|word| word.contains('\0')) {
+        return Err(invalid(format!(
+            "an argument of `{name}` holds a NUL character; leave it out"
+        )));
+    }
+    let is_bad = |(name, value): &&(String, String)| {
+        name.is_empty() || name.contains(['=', '\0']) || value.contains('\0')
+    };
+    match variables.iter().find(is_bad) {
+        Some((variable, _)) => Err(invalid(format!(
+            "variable `{variable}` of `{name}` cannot be set: its name is empty or holds `=`, or it holds a NUL character"
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// Where it starts.
+pub(super) fn folder(
+    request: &ServiceRequest,
+    workspace: &Workspace,
+) -> Result<Option<TargetPath>, ToolError> {
+    let Some(folder) = &request.folder else { return Ok(None) };
+    let path = workspace.cwd().join(folder);
+    let located = workspace.locate_path(&path, FinalLinkMode::Follow)?;
+    if path_survey::kind(located.path()) != Some(FileType::Directory) {
+        let message =
+            format!("`{}` cannot start in `{}`: it is no folder", request.name, path.display());
+        return Err(ToolError::not_found(ErrorReason::BadPath, message));
+    }
+    Ok(Some(located.target().clone()))
+}
+
+/// The folders it may change beside those of commands, links settled. What no setting opens to
+/// commands is not opened to it either.
+pub(super) fn writable(
+    request: &ServiceRequest,
+    workspace: &Workspace,
+    settings: &CommandSettings,
+    state: &StateDir,
+) -> Result<Vec<PathBuf>, ToolError> {
+    let roots: Vec<PathBuf> = workspace.roots().map(Into::into).collect();
+    let own = settings.own.iter().map(|own| Some(own.as_path())).chain([None]);
+    let places: Vec<ProtectedPaths> = own
+        .map(|own| ProtectedPaths::new(&roots, settings.home.as_deref(), own, Some(state.path())))
+        .collect();
+    let settle = |folder: &PathBuf| {
+        let path = workspace.cwd().join(folder);
+        let real = workspace.locate_path(&path, FinalLinkMode::Follow)?.path().to_owned();
+        let objection = |path: &PathBuf| {
+            places
+                .iter()
+                .find_map(|places| protected(path, places).or_else(|| sensitive(path, places)))
+        };
+        if let Some(why) = [&path, &real].into_iter().find_map(objection) {
+            let message = format!(
+                "`{}` is never for `{}` to change: it is {why}; name a folder that holds only what it makes",
+                folder.display(),
+                request.name
+            );
+            return Err(ToolError::new(
+                ErrorType::PermissionDenied,
+                ErrorReason::AccessDenied,
+                message,
+            ));
+        }
+        if path_survey::kind(&real) != Some(FileType::Directory) {
+            let message = format!(
+                "`{}`, which `{}` may change, is no folder; make it first",
+                folder.display(),
+                request.name
+            );
+            return Err(ToolError::not_found(ErrorReason::BadPath, message));
+        }
+        Ok(real)
+    };
+    request.writable.iter().map(settle).collect()
+}
+
+/// What rules for commands are looked up by.
+pub(super) fn spec() -> Result<ToolSpec, ToolError> {
+    let name = ToolName::new(COMMANDS)
+        .map_err(|error| ToolError::failed(ErrorReason::Panic, error.to_string()))?;
+    Ok(ToolSpec {
+        name,
+        display_name: COMMANDS.to_owned(),
+        description: String::new(),
+        input_schema: Value::Bool(true),
+        output_schema: Value::Bool(true),
+        category: ToolCategory::Development,
+        kind: ToolKind::Execute,
+        risk: RiskLevel::High,
+        timeout_class: TimeoutClass::Command,
+        idempotent: false,
+        fallback: None,
+    })
+}
+
+fn invalid(message: String) -> ToolError {
+    ToolError::invalid(ErrorReason::SchemaViolation, message)
+}

@@ -1,0 +1,482 @@
+//! Where zero itself connects to: one gate for each purpose, and one judge for all of them.
+//!
+//! A call reaches the hosts that it was judged on. A server that settings name is allowed by that;
+//! one that wants a login says where that is done, and so has a stranger choose what zero fetches:
+//! that is reached on the open internet only. A rule that denies a host holds for all. A name is
+//! looked up once for a connection, every address is checked, and the connection goes to one of
+//! exactly these.
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use tokio::sync::Semaphore;
+use url::Url;
+use zero_core::ExtraRootCertificates;
+use zero_policy::{ConnectDeniedError, ConnectPermission, ConnectRequest, HostName, HostPattern};
+
+use crate::egress::{AddressPinError, LookupError, ResolverConfig, usable_addresses};
+use crate::policy::Policy;
+
+/// Lookups at a time; more wait.
+const LOOKUPS_MAX: usize = 8;
+/// How long looking a name up may take.
+const LOOKUP_TIME: Duration = Duration::from_secs(10);
+
+/// Ports at which something else than a web server listens, and might take a request for its own
+/// language. Browsers do not fetch from them either.
+const OTHER_PORTS: &[u16] = &[
+    0, 1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101,
+    102, 103, 104, 109, 110, 111, 113, 115, 117, 119, 123, 135, 137, 139, 143, 161, 179, 389, 427,
+    465, 512, 513, 514, 515, 526, 530, 531, 532, 540, 548, 554, 556, 563, 587, 601, 636, 989, 990,
+    993, 995, 1719, 1720, 1723, 2049, 3659, 4045, 4190, 5060, 5061, 6000, 6379, 6566, 6665, 6666,
+    6667, 6668, 6669, 6679, 6697, 10080, 11211,
+];
+
+/// Judges where zero connects to. Cheap to clone.
+#[derive(Clone)]
+pub struct NetworkGuard {
+    policy: Arc<dyn Policy>,
+    internet: ResolverConfig,
+    lookups: Arc<Semaphore>,
+    extra_roots: ExtraRootCertificates,
+    number: u64,
+}
+
+impl NetworkGuard {
+    /// A guard that refuses what this policy denies.
+    pub fn new(policy: Arc<dyn Policy>, internet: ResolverConfig) -> Self {
+        static GUARDS: AtomicU64 = AtomicU64::new(0);
+        Self {
+            policy,
+            internet,
+            lookups: Arc::new(Semaphore::new(LOOKUPS_MAX)),
+            extra_roots: ExtraRootCertificates::default(),
+            number: GUARDS.fetch_add(1, Ordering::Relaxed),
+        }
+    }
+
+    /// The same, where these certificates are trusted besides those of the machine.
+    #[must_use]
+    pub fn trusting(self, extra_roots: ExtraRootCertificates) -> Self {
+        Self { extra_roots, ..self }
+    }
+
+    /// The gate for a server that settings place at `endpoint`.
+    pub fn gate(&self, endpoint: &Url) -> Result<ConnectionGate, UnreachableError> {
+        let (host, port) = host_and_port(endpoint)?;
+        let own = is_open_by_name(&host).then_some((host, port));
+        let gate = ConnectionGate { guard: self.clone(), purpose: GatePurpose::Server { own } };
+        gate.admit(endpoint)?;
+        Ok(gate)
+    }
+
+    /// The gate for a call that was judged on these hosts, and allowed.
+    pub fn gate_for(&self, judged: Arc<[HostName]>) -> ConnectionGate {
+        ConnectionGate { guard: self.clone(), purpose: GatePurpose::Call { judged } }
+    }
+
+    /// Tells it from others; its clones have the same.
+    pub(super) fn number(&self) -> u64 {
+        self.number
+    }
+}
+
+impl fmt::Debug for NetworkGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NetworkGuard").finish_non_exhaustive()
+    }
+}
+
+/// Why zero does not connect somewhere.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum UnreachableError {
+    /// It is no address of the web, or not certainly one.
+    #[error("`{origin}` is not reached: {why}")]
+    Address {
+        /// Where it is, without path and query.
+        origin: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A rule denies it, or it leads inside.
+    #[error("no connection to {host} port {port}: {refusal}")]
+    Refused {
+        /// The host.
+        host: String,
+        /// The port.
+        port: u16,
+        /// Who refuses, and why.
+        refusal: ConnectDeniedError,
+    },
+    /// Its addresses cannot be used.
+    #[error("no connection to {host}: {why}")]
+    Addresses {
+        /// The host.
+        host: String,
+        /// Why not.
+        why: AddressPinError,
+    },
+    /// Looking its address up failed, or took too long.
+    #[error("the address of {host} could not be found: {why}")]
+    Lookup {
+        /// The host.
+        host: String,
+        /// Why not.
+        why: String,
+    },
+}
+
+/// Judges the connections for one purpose.
+pub struct ConnectionGate {
+    guard: NetworkGuard,
+    purpose: GatePurpose,
+}
+
+/// What connections are made for.
+enum GatePurpose {
+    /// A server that settings name, and whatever that refers to.
+    Server {
+        /// Its endpoint, where that is on this machine or a private address that settings write
+        /// out: only this host and port is open then, and nothing else inside.
+        own: Option<(HostName, u16)>,
+    },
+    /// A call.
+    Call {
+        /// The hosts that it was judged on and that were allowed.
+        judged: Arc<[HostName]>,
+    },
+}
+
+impl ConnectionGate {
+    /// The certificates that are trusted besides those of the machine.
+    pub(super) fn extra_roots(&self) -> &ExtraRootCertificates {
+        &self.guard.extra_roots
+    }
+
+    /// Whether an address may be fetched. For a name, the addresses are judged when they are known.
+    pub fn admit(&self, url: &Url) -> Result<(), UnreachableError> {
+        let (host, port) = host_and_port(url)?;
+        let refused = |refusal| UnreachableError::Refused { host: host.to_string(), port, refusal };
+        let is_own = match &self.purpose {
+            GatePurpose::Server { own } => {
+                let is_own = own.as_ref().is_some_and(|own| *own == (host.clone(), port));
+                self.admit_server(&host, port, is_own).map_err(refused)?;
+                if url.scheme() == "http" && !is_own && !is_this_machine(&host) {
+                    let why = "only `https` is used, except on this machine".to_owned();
+                    return Err(UnreachableError::Address { origin: shown_origin(url), why });
+                }
+                is_own
+            }
+            GatePurpose::Call { judged } => {
+                if OTHER_PORTS.contains(&port) {
+                    let why = format!("port {port} is not one of web servers");
+                    return Err(UnreachableError::Address { origin: shown_origin(url), why });
+                }
+                self.admit_call(&host, port, judged).map_err(refused)?;
+                false
+            }
+        };
+        match host.ip() {
+            Some(address) => self.judge(&host, vec![address], |_| is_own).map(drop),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether a server that settings name, or one it refers to, may be connected to.
+    fn admit_server(
+        &self,
+        host: &HostName,
+        port: u16,
+        is_own: bool,
+    ) -> Result<(), ConnectDeniedError> {
+        let network: Vec<_> = HostPattern::parse(&format!("{host}:{port}")).into_iter().collect();
+        let judged = [host.clone()];
+        let reach = ConnectRequest { host, port, network: &network, grants: &[], judged: &judged };
+        match self.guard.policy.may_reach(reach) {
+            Err(ConnectDeniedError::Inside { .. }) if is_own => Ok(()),
+            said => {
+                no_objection(said, host.is_private().filter(|_| host.name().is_some() && !is_own))
+            }
+        }
+    }
+
+    /// Whether a host may be connected to for a call. Which port it is, was seen by whoever judged
+    /// the call; a rule about a host says nothing of ports.
+    fn admit_call(
+        &self,
+        host: &HostName,
+        port: u16,
+        judged: &[HostName],
+    ) -> Result<(), ConnectDeniedError> {
+        if !judged.contains(host) {
+            return Err(ConnectDeniedError::NoRule);
+        }
+        let reach = ConnectRequest { host, port, network: &[], grants: &[], judged };
+        match self.guard.policy.may_reach(reach) {
+            // It has passed everything else.
+            Err(ConnectDeniedError::Port { .. }) => Ok(()),
+            said => no_objection(said, host.is_private().filter(|_| host.name().is_some())),
+        }
+    }
+
+    /// The addresses of an answer, when all of them may be used. `is_opened` says which addresses
+    /// inside are open because settings name them.
+    fn judge(
+        &self,
+        host: &HostName,
+        answer: Vec<IpAddr>,
+        is_opened: impl Fn(IpAddr) -> bool,
+    ) -> Result<Vec<IpAddr>, UnreachableError> {
+        let may_pin = |address: IpAddr, inside: Option<&'static str>| {
+            let inside = inside.filter(|_| !is_opened(address));
+            match (self.guard.policy.may_pin(address, inside), inside) {
+                // A policy without rules has no objection to the open internet, and opens nothing.
+                (Err(ConnectDeniedError::NoRule), Some(what)) => {
+                    Err(ConnectDeniedError::Inside { what, may_be_named: false })
+                }
+                (Err(ConnectDeniedError::NoRule), None) => Ok(()),
+                (judged, _) => judged,
+            }
+        };
+        usable_addresses(&self.guard.internet, answer, may_pin)
+            .map_err(|why| UnreachableError::Addresses { host: host.to_string(), why })
+    }
+
+    /// Looks a name up, and judges what comes.
+    async fn look_up(&self, name: &str) -> Result<Vec<IpAddr>, UnreachableError> {
+        let failed =
+            |why: &str| UnreachableError::Lookup { host: name.to_owned(), why: why.to_owned() };
+        let host = HostName::from_host(name).map_err(|error| failed(&error.to_string()))?;
+        let NetworkGuard { internet, lookups, .. } = &self.guard;
+        let answer = internet.look_up(lookups, name, LOOKUP_TIME).await.map_err(|why| {
+            failed(match why {
+                LookupError::TookTooLong => "it took too long",
+                LookupError::Unknown => "nobody knows it",
+            })
+        })?;
+        // `localhost` in settings opens this machine, wherever else the name may lead.
+        let opens_this_machine = match &self.purpose {
+            GatePurpose::Server { own } => own.as_ref().is_some_and(|(own, _)| *own == host),
+            GatePurpose::Call { judged } => is_this_machine(&host) && judged.contains(&host),
+        };
+        self.judge(&host, answer, |address| opens_this_machine && address.is_loopback())
+    }
+}
+
+/// What a policy says, where nothing has to allow the open internet: that no rule names a host is no
+/// objection, but opens nothing inside either.
+fn no_objection(
+    said: Result<ConnectPermission, ConnectDeniedError>,
+    inside: Option<&'static str>,
+) -> Result<(), ConnectDeniedError> {
+    match (said, inside) {
+        (Ok(_), _) | (Err(ConnectDeniedError::NoRule | ConnectDeniedError::Port { .. }), None) => {
+            Ok(())
+        }
+        (Err(ConnectDeniedError::NoRule | ConnectDeniedError::Port { .. }), Some(what)) => {
+            Err(ConnectDeniedError::Inside { what, may_be_named: false })
+        }
+        (Err(refusal), _) => Err(refusal),
+    }
+}
+
+/// The gate looks names up for the HTTP client, which connects to what it is given and nothing else.
+pub(super) struct GateResolver(pub(super) Arc<ConnectionGate>);
+
+impl Resolve for GateResolver {
+    fn resolve(&self, name: Name) -> Resolving {
+        let gate = self.0.clone();
+        Box::pin(async move {
+            let addresses = gate.look_up(name.as_str()).await?;
+            // The port of the address is filled in by the client.
+            let addresses: Addrs =
+                Box::new(addresses.into_iter().map(|address| SocketAddr::new(address, 0)));
+            Ok(addresses)
+        })
+    }
+}
+
+/// The scheme, host and port of an address: what may be shown of it.
+pub fn shown_origin(url: &Url) -> String {
+    url.origin().ascii_serialization()
+}
+
+/// Whether two addresses belong to the same origin.
+pub(super) fn is_same_origin(one: &Url, other: &Url) -> bool {
+    one.origin() == other.origin()
+}
+
+/// Whether an address is one of the open internet, as far as it tells: a server that settings place
+/// inside, by naming it, is the person's own.
+pub fn is_outside(url: &Url) -> bool {
+    host_and_port(url).is_ok_and(|(host, _)| !is_open_by_name(&host))
+}
+
+fn host_and_port(url: &Url) -> Result<(HostName, u16), UnreachableError> {
+    let wrong =
+        |why: &str| UnreachableError::Address { origin: shown_origin(url), why: why.to_owned() };
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(wrong("only addresses that begin with `https://` or `http://` are used"));
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(wrong("a name and password in an address are not used; use `headers`"));
+    }
+    let host = url.host_str().unwrap_or_default();
+    let host = HostName::from_host(host).map_err(|error| wrong(&error.to_string()))?;
+    let port = url.port_or_known_default().ok_or_else(|| wrong("it has no port"))?;
+    Ok((host, port))
+}
+
+/// Whether settings open a host inside by naming it: this machine, or a private address written out.
+/// A name that only leads to one does not count, for whoever owns the name decides where it leads.
+fn is_open_by_name(host: &HostName) -> bool {
+    const PRIVATE: [&str; 2] = ["a private network", "a carrier's private network"];
+    let is_private = |what: &str| host.ip().is_some() && PRIVATE.contains(&what);
+    is_this_machine(host) || host.is_private().is_some_and(is_private)
+}
+
+fn is_this_machine(host: &HostName) -> bool {
+    match host.ip() {
+        Some(address) => address.is_loopback(),
+        None => host.is_private() == Some("this machine"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::egress::HostResolver;
+    use crate::policy::RiskPolicy;
+    use crate::rule_policy::RulePolicy;
+    use std::io;
+    use zero_policy::rule::RuleOwner;
+    use zero_policy::{PolicyEngine, PolicyEngineConfig, PolicyRule, RuleSource, Verdict};
+
+    /// Knows a few names.
+    struct FixedResolver;
+
+    impl HostResolver for FixedResolver {
+        fn resolve(&self, name: &str) -> io::Result<Vec<IpAddr>> {
+            let addresses: &[&str] = match name {
+                "public.example" => &["93.184.216.34"],
+                "localhost" => &["127.0.0.1", "::1"],
+                "rebinds.example" => &["127.0.0.1"],
+                "intranet.example" => &["10.0.0.5"],
+                "mixed.example" => &["93.184.216.34", "10.0.0.5"],
+                "cloud.example" => &["169.254.169.254"],
+                "mapped.example" => &["::ffff:127.0.0.1"],
+                "many.example" => return Ok(vec!["93.184.216.34".parse().unwrap(); 65]),
+                _ => return Err(io::Error::other("unknown")),
+            };
+            Ok(addresses.iter().map(|address| address.parse().unwrap()).collect())
+        }
+    }
+
+    fn policy(rules: &[(Verdict, &str)]) -> Arc<dyn Policy> {
+        if rules.is_empty() {
+            return Arc::new(RiskPolicy);
+        }
+        let rule = |(verdict, text): &(Verdict, &str)| {
+            let source =
+                RuleSource { name: "test".to_owned(), line: None, owner: RuleOwner::Person };
+            PolicyRule::parse(text, *verdict, source).unwrap()
+        };
+        let rules = rules.iter().map(rule).collect();
+        let engine =
+            PolicyEngine::new(PolicyEngineConfig { rules, ..PolicyEngineConfig::default() });
+        Arc::new(RulePolicy::new(engine, Vec::new()))
+    }
+
+    /// What becomes of a connection to `url` for the server at `endpoint`.
+    async fn said(rules: &[(Verdict, &str)], endpoint: &str, url: &str) -> String {
+        let internet =
+            ResolverConfig { resolver: Arc::new(FixedResolver), ..ResolverConfig::default() };
+        let guard = NetworkGuard::new(policy(rules), internet);
+        let gate = match guard.gate(&Url::parse(endpoint).unwrap()) {
+            Ok(gate) => gate,
+            Err(error) => return format!("endpoint: {error}"),
+        };
+        let url = Url::parse(url).unwrap();
+        if let Err(error) = gate.admit(&url) {
+            return error.to_string();
+        }
+        match (url.domain(), &url) {
+            (None, _) => "fine".to_owned(),
+            (Some(name), _) => match gate.look_up(name).await {
+                Ok(_) => "fine".to_owned(),
+                Err(error) => error.to_string(),
+            },
+        }
+    }
+
+    #[track_caller]
+    fn check_said(said: &str, row: &str, expected: &str) {
+        assert!(said.contains(expected), "{row}: {said}");
+    }
+
+    #[tokio::test]
+    async fn an_endpoint_on_this_machine_opens_itself_and_nothing_else() {
+        let local = "http://127.0.0.1:8000/mcp";
+        for (endpoint, url, expected) in [
+            (local, local, "fine"),
+            (local, "http://127.0.0.1:8000/token", "fine"),
+            (local, "http://127.0.0.1:2375/containers", "it is this machine"),
+            (local, "http://127.0.0.2:8000/", "it is this machine"),
+            (local, "http://localhost:8000/", "it is this machine"),
+            (local, "https://169.254.169.254/latest", "it is a cloud metadata service"),
+            (local, "https://public.example/token", "fine"),
+            ("http://localhost:8000/mcp", "http://localhost:8000/x", "fine"),
+            ("http://localhost:8000/mcp", "http://localhost:8001/x", "it is this machine"),
+            ("http://10.0.0.5:80/", "http://10.0.0.5:80/x", "fine"),
+            ("http://10.0.0.5:80/", "https://10.0.0.6/x", "it is a private network"),
+            ("http://169.254.169.254/", "", "endpoint: "),
+            ("http://0.0.0.0:80/", "", "endpoint: "),
+        ] {
+            let url = if url.is_empty() { endpoint } else { url };
+            check_said(&said(&[], endpoint, url).await, &format!("{endpoint} {url}"), expected);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_name_that_leads_inside_is_refused_wherever_it_comes_from() {
+        let public = "https://public.example/mcp";
+        for (endpoint, url, expected) in [
+            (public, public, "fine"),
+            (public, "https://rebinds.example/token", "it is this machine"),
+            (public, "https://intranet.example/token", "it is a private network"),
+            (public, "https://mixed.example/", "to the internet and to a private network"),
+            (public, "https://cloud.example/", "it is a cloud metadata service"),
+            (public, "https://mapped.example/", "it is this machine"),
+            (public, "https://many.example/", "could not be found"),
+            (public, "https://unknown.example/", "nobody knows it"),
+            (public, "http://public.example/token", "only `https` is used"),
+            (public, "ftp://public.example/token", "begin with `https://`"),
+            (public, "https://user:pass@public.example/", "use `headers`"),
+            ("https://rebinds.example/mcp", "https://rebinds.example/mcp", "it is this machine"),
+            ("http://public.example/mcp", "https://public.example/", "endpoint: "),
+        ] {
+            check_said(&said(&[], endpoint, url).await, &format!("{endpoint} {url}"), expected);
+        }
+    }
+
+    #[tokio::test]
+    async fn rules_deny_whatever_settings_name_and_open_what_a_person_names() {
+        let public = "https://public.example/mcp";
+        let deny = &[(Verdict::Deny, "WebFetch(domain:public.example)")];
+        check_said(&said(deny, public, public).await, "deny", "denies it");
+        let deny_all = &[(Verdict::Deny, "WebFetch(domain:127.0.0.1)")];
+        let local = "http://127.0.0.1:8000/mcp";
+        check_said(&said(deny_all, local, local).await, "deny own", "denies it");
+        let ask = &[(Verdict::Ask, "WebFetch")];
+        check_said(&said(ask, public, public).await, "ask", "fine");
+        let open = &[(Verdict::Allow, "WebFetch(domain:10.0.0.5)")];
+        let inside = "https://intranet.example/token";
+        check_said(&said(open, public, inside).await, "opened", "fine");
+        let other = &[(Verdict::Allow, "WebFetch(domain:10.0.0.6)")];
+        check_said(&said(other, public, inside).await, "not opened", "a private network");
+    }
+}

@@ -1,0 +1,210 @@
+//! The HTTP client: everything that is sent passes a gate.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{ACCEPT_ENCODING, LOCATION};
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use tokio::time::timeout;
+use url::Url;
+
+use super::network_guard::{ConnectionGate, GateResolver, is_same_origin, shown_origin};
+use super::response_body::{self, BodyLimits};
+use super::web_error::{WebError, of_reqwest};
+
+/// Lines of a head.
+const HEADERS_MAX: usize = 100;
+/// Connections that are kept for the next request.
+const IDLE_CONNECTIONS_MAX: usize = 2;
+
+/// An HTTP client that goes through a gate.
+pub struct WebClient {
+    client: reqwest::Client,
+    gate: Arc<ConnectionGate>,
+    connect_time: Duration,
+}
+
+/// A request that is to be sent.
+#[derive(Clone)]
+pub struct OutgoingRequest {
+    /// The method.
+    pub method: Method,
+    /// Where to.
+    pub url: Url,
+    /// Its headers, beside those that make it a request at all.
+    pub headers: HeaderMap,
+    /// Its body.
+    pub body: Bytes,
+    /// What becomes of an answer that sends elsewhere.
+    pub redirects: RedirectPolicy,
+    /// How long the head of the answer may take.
+    pub head_time: Duration,
+}
+
+/// What becomes of an answer that sends elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RedirectPolicy {
+    /// The request is sent again, as it is and within the same origin; another way is an error.
+    SameOrigin,
+    /// The page is fetched from where it is, as long as that is on the same host and no less safe;
+    /// an answer that leads to another host is given back as any other. For requests that only get.
+    SameHost,
+    /// The answer is given back as any other.
+    Return,
+}
+
+impl RedirectPolicy {
+    /// How many are followed, one after the other.
+    pub fn most(self) -> usize {
+        match self {
+            Self::SameOrigin => 3,
+            Self::SameHost => 10,
+            Self::Return => 0,
+        }
+    }
+}
+
+/// An answer, all of it.
+#[derive(Clone, Debug)]
+pub struct WebResponse {
+    /// Where it came from in the end.
+    pub url: Url,
+    /// Its status.
+    pub status: StatusCode,
+    /// Its head.
+    pub headers: HeaderMap,
+    /// Its body, unpacked.
+    pub body: Vec<u8>,
+    /// Where it sends instead, if it does.
+    pub redirect: Option<Url>,
+}
+
+impl WebClient {
+    /// A client for what passes this gate.
+    pub fn new(gate: ConnectionGate, connect_time: Duration) -> Result<Self, WebError> {
+        // Whoever came first with cryptography is fine.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let gate = Arc::new(gate);
+        let unmade = |error: reqwest::Error| WebError::Client { why: error.to_string() };
+        let roots = gate.extra_roots().iter().map(reqwest::Certificate::from_der);
+        let roots = roots.collect::<Result<Vec<_>, _>>().map_err(unmade)?;
+        let client = reqwest::Client::builder()
+            .tls_certs_merge(roots)
+            .user_agent(concat!("zero/", env!("CARGO_PKG_VERSION")))
+            .no_proxy()
+            .referer(false)
+            .redirect(reqwest::redirect::Policy::none())
+            .retry(reqwest::retry::never())
+            .http1_only()
+            .http1_max_headers(HEADERS_MAX)
+            .connect_timeout(connect_time)
+            .pool_max_idle_per_host(IDLE_CONNECTIONS_MAX)
+            .dns_resolver(GateResolver(gate.clone()))
+            .build()
+            .map_err(unmade)?;
+        Ok(Self { client, gate, connect_time })
+    }
+
+    /// Sends a request, and waits for the head of the answer.
+    pub async fn send(&self, outgoing: OutgoingRequest) -> Result<reqwest::Response, WebError> {
+        let mut url = outgoing.url.clone();
+        for _ in 0..=outgoing.redirects.most() {
+            let response = self.send_once(&outgoing, url.clone()).await?;
+            let Some(next) = redirect(&response) else { return Ok(response) };
+            // The others would turn a request into one without its message.
+            let keeps_request = matches!(
+                response.status(),
+                StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT
+            );
+            url = match outgoing.redirects {
+                RedirectPolicy::Return => return Ok(response),
+                RedirectPolicy::SameHost if is_same_host(&url, &next) => next,
+                RedirectPolicy::SameHost => return Ok(response),
+                RedirectPolicy::SameOrigin if keeps_request && is_same_origin(&url, &next) => next,
+                RedirectPolicy::SameOrigin => {
+                    return Err(WebError::Redirect { to: shown_origin(&next) });
+                }
+            };
+        }
+        Err(WebError::Unusable { why: "it redirects in a circle".to_owned() })
+    }
+
+    /// Sends a request, and reads the whole of the answer.
+    pub async fn fetch(
+        &self,
+        mut outgoing: OutgoingRequest,
+        limits: BodyLimits,
+    ) -> Result<WebResponse, WebError> {
+        outgoing.headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
+        let response = self.send(outgoing).await?;
+        let (url, status) = (response.url().clone(), response.status());
+        let (headers, redirect) = (response.headers().clone(), redirect(&response));
+        let body = response_body::read_unpacked(response, limits).await?;
+        Ok(WebResponse { url, status, headers, body, redirect })
+    }
+
+    async fn send_once(
+        &self,
+        outgoing: &OutgoingRequest,
+        url: Url,
+    ) -> Result<reqwest::Response, WebError> {
+        self.gate.admit(&url)?;
+        let origin = shown_origin(&url);
+        let mut request = reqwest::Request::new(outgoing.method.clone(), url);
+        *request.headers_mut() = outgoing.headers.clone();
+        if !outgoing.body.is_empty() {
+            *request.body_mut() = Some(outgoing.body.clone().into());
+        }
+        match timeout(outgoing.head_time, self.client.execute(request)).await {
+            Err(_) => Err(WebError::TimedOut { what: "an answer", after: outgoing.head_time }),
+            Ok(Err(error)) => Err(of_reqwest(&origin, &error, self.connect_time)),
+            Ok(Ok(response)) => Ok(response),
+        }
+    }
+}
+
+/// Where an answer sends instead.
+fn redirect(response: &reqwest::Response) -> Option<Url> {
+    if !response.status().is_redirection() {
+        return None;
+    }
+    let location = response.headers().get(LOCATION)?.to_str().ok()?;
+    response.url().join(location).ok()
+}
+
+/// Whether a page that moved is still at the host it was asked from, and reached as safely.
+fn is_same_host(from: &Url, to: &Url) -> bool {
+    let is_default = |url: &Url| url.port().is_none();
+    from.host() == to.host()
+        && match (from.scheme(), to.scheme()) {
+            ("http", "http") | ("https", "https") => {
+                from.port_or_known_default() == to.port_or_known_default()
+            }
+            ("http", "https") => is_default(from) && is_default(to),
+            _ => false,
+        }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_stays_at_its_host_and_never_becomes_less_safe() {
+        #[track_caller]
+        fn check(from: &str, to: &str, expected: bool) {
+            let (from, to) = (Url::parse(from).unwrap(), Url::parse(to).unwrap());
+            assert_eq!(is_same_host(&from, &to), expected, "{from} {to}");
+        }
+        check("https://a.com/x", "https://a.com/y", true);
+        check("https://a.com/x", "https://A.COM:443/y", true);
+        check("http://a.com/", "https://a.com/", true);
+        check("http://a.com:8080/", "http://a.com:8080/x", true);
+        check("https://a.com/", "http://a.com/", false);
+        check("https://a.com/", "https://www.a.com/", false);
+        check("https://a.com/", "https://a.com:8443/", false);
+        check("http://a.com:8080/", "https://a.com/", false);
+        check("https://a.com/", "ftp://a.com/", false);
+    }
+}

@@ -1,0 +1,278 @@
+//! Every way out of a call, and what is written down about it.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+use zero_core::{ErrorReason, ErrorType, HostLimits, RiskLevel};
+use zero_runtime::{
+    ApprovalAnswer, Approver, CallReport, Hook, HookFailureAction, HookSettings, LaunchAccess,
+    ToolPattern, erase,
+};
+
+use crate::fixture::{FixedApprover, HostFixture, PuppetTool};
+
+fn short() -> HostLimits {
+    HostLimits {
+        file_timeout: Duration::from_millis(50),
+        stop_grace: Duration::from_millis(20),
+        ..HostLimits::default()
+    }
+}
+
+fn reason(report: &CallReport) -> Option<ErrorReason> {
+    report.outcome.as_ref().err().and_then(|error| error.reason())
+}
+
+/// Makes one call and checks that exactly one row, one sample and one ending tell of it.
+async fn check(
+    fixture: &HostFixture,
+    input: Value,
+    status: &str,
+    error: Option<(ErrorType, ErrorReason)>,
+) {
+    let report = fixture.call("Puppet", input.clone()).await;
+    let found =
+        report.outcome.as_ref().err().map(|error| (error.error_type, error.reason().unwrap()));
+    assert_eq!(found, error, "{input}");
+    let rows = fixture.rows();
+    assert_eq!(rows.len(), 1, "{input}");
+    assert_eq!(rows[0].status, status, "{input}");
+    assert_eq!(rows[0].tool, "Puppet");
+    assert_eq!(*fixture.endings.0.lock().unwrap(), [status], "{input}");
+    let stats = &fixture.host.metrics().tools()["Puppet"];
+    assert_eq!((stats.calls, stats.ok), (1, u64::from(error.is_none())), "{input}");
+}
+
+#[tokio::test]
+async fn every_way_out_is_recorded_once() {
+    use ErrorType::{ExecutionFailed, InvalidInput, Timeout};
+    check(&HostFixture::new(), json!({"act": "work"}), "ok", None).await;
+    check(
+        &HostFixture::new(),
+        json!({"act": "misuse"}),
+        "error",
+        Some((InvalidInput, ErrorReason::NoMatch)),
+    )
+    .await;
+    check(
+        &HostFixture::new(),
+        json!({"act": "fail"}),
+        "error",
+        Some((ExecutionFailed, ErrorReason::Io)),
+    )
+    .await;
+    check(
+        &HostFixture::new(),
+        json!({"act": "panic"}),
+        "panic",
+        Some((ExecutionFailed, ErrorReason::Panic)),
+    )
+    .await;
+    check(
+        &HostFixture::new(),
+        json!({"act": "panic_early"}),
+        "panic",
+        Some((ExecutionFailed, ErrorReason::Panic)),
+    )
+    .await;
+    check(
+        &HostFixture::new(),
+        json!({"act": 3}),
+        "error",
+        Some((InvalidInput, ErrorReason::SchemaViolation)),
+    )
+    .await;
+    let tools = || vec![erase(PuppetTool::<'p'>::new())];
+    let timeout = Some((Timeout, ErrorReason::Deadline));
+    check(&HostFixture::with(short(), None, tools()), json!({"act": "hang"}), "timeout", timeout)
+        .await;
+    check(&HostFixture::with(short(), None, tools()), json!({"act": "block"}), "timeout", timeout)
+        .await;
+}
+
+#[tokio::test]
+async fn a_cancelled_call_is_settled_also_when_its_caller_is_gone() {
+    let fixture = HostFixture::new();
+    let cancel = CancellationToken::new();
+    let call = fixture.call_until("Puppet", json!({"act": "hang"}), &cancel);
+    let (report, ()) = tokio::join!(call, async {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        cancel.cancel();
+    });
+    assert_eq!(reason(&report), Some(ErrorReason::Cancelled));
+
+    let dropped = fixture.call("Puppet", json!({"act": "hang"}));
+    assert!(tokio::time::timeout(Duration::from_millis(20), dropped).await.is_err());
+    let statuses: Vec<String> = fixture.rows().into_iter().map(|row| row.status).collect();
+    assert_eq!(statuses, ["cancelled", "cancelled"]);
+    assert_eq!(fixture.host.in_flight(), 0);
+}
+
+#[tokio::test]
+async fn an_unknown_tool_gets_the_nearest_names() {
+    let fixture = HostFixture::new();
+    let error = fixture.call("Pupet", json!({})).await.outcome.unwrap_err();
+    assert_eq!((error.error_type, error.tool.as_str()), (ErrorType::NotFound, "Pupet"));
+    assert_eq!(error.message, "there is no tool `Pupet`; did you mean Puppet?");
+    assert_eq!(fixture.rows()[0].status, "error");
+}
+
+#[tokio::test]
+async fn what_is_more_than_looking_is_asked() {
+    let ask = |answer| Arc::new(FixedApprover { answer, questions: Default::default() });
+    let risky = || vec![erase(PuppetTool::<'p'> { risk: RiskLevel::High, ..PuppetTool::new() })];
+
+    let report = HostFixture::with(HostLimits::default(), None, risky())
+        .call("Puppet", json!({"act": "work"}))
+        .await;
+    let error = report.outcome.unwrap_err();
+    assert_eq!(
+        (error.error_type, error.reason()),
+        (ErrorType::PermissionDenied, Some(ErrorReason::NoApprover))
+    );
+    assert!(error.message.contains("pass --yes"), "{error}");
+
+    let yes = ask(ApprovalAnswer::AllowOnce);
+    let fixture = HostFixture::with(
+        HostLimits::default(),
+        Some(Arc::clone(&yes) as Arc<dyn Approver>),
+        risky(),
+    );
+    assert!(fixture.call("Puppet", json!({"act": "work"})).await.outcome.is_ok());
+    assert_eq!(yes.questions.lock().unwrap()[0].risk, RiskLevel::High);
+    assert_eq!(
+        fixture.rows()[0].decision.as_ref().unwrap().answered.as_deref(),
+        Some("test: allow once")
+    );
+
+    let fixture =
+        HostFixture::with(HostLimits::default(), Some(ask(ApprovalAnswer::RejectOnce)), risky());
+    let report = fixture.call("Puppet", json!({"act": "work"})).await;
+    assert_eq!(reason(&report), Some(ErrorReason::Rejected));
+    assert_eq!(fixture.rows()[0].status, "denied");
+}
+
+#[tokio::test]
+async fn low_risk_ends_at_the_border_of_the_workspace() {
+    let fixture = HostFixture::new();
+    assert!(fixture.call("Puppet", json!({"act": "work", "path": "a"})).await.outcome.is_ok());
+    for outside in ["/etc/passwd", "../state", "a/../../state"] {
+        std::fs::create_dir_all(fixture.temp.path().join("work/a")).unwrap();
+        let report = fixture.call("Puppet", json!({"act": "work", "path": outside})).await;
+        assert_eq!(reason(&report), Some(ErrorReason::NoApprover), "{outside}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_passing_failures_of_idempotent_tools_are_tried_again() {
+    let puppet = PuppetTool::<'p'>::new();
+    let runs = Arc::clone(&puppet.runs);
+    let fixture = HostFixture::with(HostLimits::default(), None, vec![erase(puppet)]);
+    assert!(fixture.call("Puppet", json!({"act": "flake"})).await.outcome.is_ok());
+    assert_eq!((runs.load(Ordering::Relaxed), fixture.rows()[0].attempts), (3, Some(3)));
+    fixture.call("Puppet", json!({"act": "fail"})).await.outcome.unwrap_err();
+    assert_eq!(runs.load(Ordering::Relaxed), 4, "not a passing failure");
+
+    let once = PuppetTool::<'p'> { idempotent: false, ..PuppetTool::new() };
+    let runs = Arc::clone(&once.runs);
+    let fixture = HostFixture::with(HostLimits::default(), None, vec![erase(once)]);
+    fixture.call("Puppet", json!({"act": "flake"})).await.outcome.unwrap_err();
+    assert_eq!(runs.load(Ordering::Relaxed), 1, "not idempotent");
+}
+
+#[tokio::test]
+async fn a_stand_in_is_tried_when_the_tool_is_unwell() {
+    let first = PuppetTool::<'p'> { fallback: Some("Spare"), ..PuppetTool::new() };
+    let spare = PuppetTool::<'s'>::new();
+    let runs = Arc::clone(&spare.runs);
+    let fixture = HostFixture::with(HostLimits::default(), None, vec![erase(first), erase(spare)]);
+    fixture.call("Puppet", json!({"act": "misuse"})).await.outcome.unwrap_err();
+    assert_eq!(runs.load(Ordering::Relaxed), 0, "a wrong input is wrong for both");
+    fixture.call("Puppet", json!({"act": "fail"})).await.outcome.unwrap_err();
+    assert_eq!(runs.load(Ordering::Relaxed), 1);
+    assert_eq!(fixture.rows()[1].fallback.as_deref(), Some("Spare"));
+}
+
+#[tokio::test]
+async fn a_stand_in_has_hooks_of_its_own() {
+    let first = PuppetTool::<'p'> { fallback: Some("Spare"), ..PuppetTool::new() };
+    let spare = PuppetTool::<'s'>::new();
+    let runs = [Arc::clone(&first.runs), Arc::clone(&spare.runs)];
+    // Nothing can be started by this program, so the hook fails, and that is a no.
+    let hook = Hook {
+        tools: vec![ToolPattern::Named("Spare".to_owned())],
+        words: vec!["true".to_owned()],
+        timeout: Duration::from_secs(60),
+        access: LaunchAccess::ReadOnly,
+        on_failure: HookFailureAction::Deny,
+        files: Vec::new(),
+        written_at: "test:1".to_owned(),
+    };
+    let hooks = HookSettings { before: vec![hook], after: vec![] };
+    let fixture = HostFixture::hooked(hooks, vec![erase(first), erase(spare)]);
+    assert!(fixture.call("Puppet", json!({"act": "work"})).await.outcome.is_ok());
+    let report = fixture.call("Puppet", json!({"act": "fail"})).await;
+    assert_eq!(reason(&report), Some(ErrorReason::Denied));
+    assert_eq!(runs.map(|runs| runs.load(Ordering::Relaxed)), [2, 0]);
+    let rows = fixture.rows();
+    assert_eq!((rows[0].hooks.len(), rows[1].hooks.len()), (0, 1));
+    assert_eq!((rows[1].hooks[0].said.as_str(), rows[1].status.as_str()), ("failed", "denied"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tool_that_keeps_failing_rests() {
+    let limits = HostLimits {
+        breaker_failures_max: 3,
+        breaker_pause: Duration::from_secs(100),
+        ..HostLimits::default()
+    };
+    let fixture = HostFixture::with(limits, None, vec![erase(PuppetTool::<'p'>::new())]);
+    for _ in 0..20 {
+        fixture.call("Puppet", json!({"act": "misuse"})).await.outcome.unwrap_err();
+        fixture.call("Puppet", json!({"bad": 1})).await.outcome.unwrap_err();
+    }
+    for _ in 0..3 {
+        assert_eq!(
+            reason(&fixture.call("Puppet", json!({"act": "fail"})).await),
+            Some(ErrorReason::Io)
+        );
+    }
+    let report = fixture.call("Puppet", json!({"act": "work"})).await;
+    assert_eq!(reason(&report), Some(ErrorReason::CircuitOpen));
+    tokio::time::sleep(Duration::from_secs(101)).await;
+    assert!(fixture.call("Puppet", json!({"act": "work"})).await.outcome.is_ok());
+}
+
+/// Time goes on when nobody has anything left to do.
+#[tokio::test(start_paused = true)]
+async fn places_and_the_queue_are_bounded() {
+    let limits = HostLimits { session_calls_max: 2, queue_calls_max: 3, ..HostLimits::default() };
+    let fixture = HostFixture::with(limits, None, vec![erase(PuppetTool::<'p'>::new())]);
+    let calls = (0..7).map(|_| fixture.call("Puppet", json!({"act": "work", "millis": 50})));
+    let watch = async {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        (fixture.host.in_flight(), fixture.host.queue_depth())
+    };
+    let (reports, (running, waiting)) = tokio::join!(futures_util::future::join_all(calls), watch);
+    assert_eq!((running, waiting), (2, 3));
+    let refused =
+        reports.iter().filter(|report| reason(report) == Some(ErrorReason::QueueFull)).count();
+    assert_eq!(refused, 2);
+    assert!(fixture.rows().iter().any(|row| row.queue_depth > 0));
+    assert_eq!((fixture.host.in_flight(), fixture.host.queue_depth()), (0, 0));
+}
+
+#[tokio::test]
+async fn a_callers_own_deadline_is_kept() {
+    let fixture = HostFixture::new();
+    let mut call = HostFixture::tool_call("Puppet", json!({"act": "hang"}));
+    call.timeout = Some(Duration::from_millis(20));
+    let report = fixture
+        .host
+        .call(&fixture.session, &fixture.dialect, call, &CancellationToken::new())
+        .await;
+    assert_eq!(report.outcome.unwrap_err().error_type, ErrorType::Timeout);
+}

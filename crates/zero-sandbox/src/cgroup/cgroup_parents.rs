@@ -1,0 +1,293 @@
+//! Where control groups may be made.
+//!
+//! Version 1 has a hierarchy per controller, and a group may be made right below ours. Version 2
+//! has one, and a group with processes cannot share out controllers: the new group goes below the
+//! nearest one above us that already shares them out. What is left on the way up must not have
+//! been limited more tightly than the command will be.
+
+use std::path::{Path, PathBuf};
+
+use crate::kernel_file;
+use crate::profile::ProcessLimits;
+
+/// Levels looked at above our own group.
+const LEVELS_MAX: usize = 8;
+
+/// Which kind of control group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CgroupVersion {
+    V1,
+    V2,
+}
+
+/// Where control groups may be made, by what they control.
+#[derive(Debug, Default)]
+pub(crate) struct CgroupParents {
+    memory: Option<CgroupParent>,
+    cpu: Option<CgroupParent>,
+    processes: Option<CgroupParent>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct CgroupParent {
+    version: CgroupVersion,
+    /// New groups are made in it.
+    parent: PathBuf,
+    /// Groups a process leaves that goes from ours into a new one.
+    left: Vec<PathBuf>,
+}
+
+impl CgroupParents {
+    /// Looks where this process may make groups.
+    pub(crate) fn find() -> Self {
+        let read = |path| kernel_file::read(Path::new(path)).unwrap_or_default();
+        Self::among(&read("/proc/self/mountinfo"), &read("/proc/self/cgroup"))
+    }
+
+    fn among(mounts: &str, memberships: &str) -> Self {
+        let place = |controller: &str| {
+            v2(mounts, memberships, controller).or_else(|| v1(mounts, memberships, controller))
+        };
+        Self { memory: place("memory"), cpu: place("cpu"), processes: place("pids") }
+    }
+
+    pub(crate) fn memory(&self, limits: &ProcessLimits) -> Option<(CgroupVersion, &Path)> {
+        let tightest = |folder: &Path| limit_of(folder, "memory.max");
+        self.memory.as_ref()?.unless_limited(tightest, limits.memory_bytes)
+    }
+
+    pub(crate) fn cpu(&self, limits: &ProcessLimits) -> Option<(CgroupVersion, &Path)> {
+        let tightest = |folder: &Path| {
+            let text = kernel_file::read(&folder.join("cpu.max")).ok()?;
+            let (quota, period) = text.trim().split_once(' ')?;
+            let (quota, period): (u64, u64) = (quota.parse().ok()?, period.parse().ok()?);
+            quota.saturating_mul(100).checked_div(period)
+        };
+        self.cpu.as_ref()?.unless_limited(tightest, limits.cpu_percent.into())
+    }
+
+    pub(crate) fn processes(&self, limits: &ProcessLimits) -> Option<(CgroupVersion, &Path)> {
+        let tightest = |folder: &Path| limit_of(folder, "pids.max");
+        self.processes.as_ref()?.unless_limited(tightest, limits.processes)
+    }
+
+    /// Folders of version 1 in which groups may be made, each once.
+    pub(crate) fn version_1(&self) -> impl Iterator<Item = &Path> {
+        let places = [&self.memory, &self.cpu, &self.processes];
+        let is_v1 = |path: &&Path| {
+            let mut of = places.iter().filter_map(|place| place.as_ref());
+            of.any(|place| place.version == CgroupVersion::V1 && place.parent == *path)
+        };
+        self.parents().into_iter().filter(move |path| is_v1(path)).collect::<Vec<_>>().into_iter()
+    }
+
+    /// All folders in which groups may be made, each once.
+    pub(crate) fn parents(&self) -> Vec<&Path> {
+        let mut parents: Vec<&Path> = [&self.memory, &self.cpu, &self.processes]
+            .into_iter()
+            .flatten()
+            .map(|place| place.parent.as_path())
+            .collect();
+        parents.sort_unstable();
+        parents.dedup();
+        parents
+    }
+}
+
+impl CgroupParent {
+    /// This place, unless going there would leave a limit tighter than `wanted`.
+    fn unless_limited(
+        &self,
+        limit: impl Fn(&Path) -> Option<u64>,
+        wanted: u64,
+    ) -> Option<(CgroupVersion, &Path)> {
+        let is_tighter = |folder: &PathBuf| limit(folder).is_some_and(|limit| limit < wanted);
+        let escapes = self.left.iter().any(is_tighter);
+        (!escapes).then_some((self.version, &self.parent))
+    }
+}
+
+/// A limit in a file; nothing when there is none.
+fn limit_of(folder: &Path, file: &str) -> Option<u64> {
+    kernel_file::number(&folder.join(file))
+}
+
+/// Our own group of version 1 for a controller, if groups may be made in it.
+fn v1(mounts: &str, memberships: &str, controller: &str) -> Option<CgroupParent> {
+    let names = |list: &str| list.split(',').any(|name| name == controller);
+    let own = memberships.lines().find_map(|line| {
+        let mut parts = line.splitn(3, ':').skip(1);
+        parts.next().filter(|list| names(list)).and(parts.next())
+    })?;
+    let mount = mounts.lines().filter_map(CgroupMount::parse);
+    let mount = mount.filter(|mount| mount.kind == "cgroup").find(|mount| names(mount.options))?;
+    let parent = mount.folder_of(own)?;
+    // Without it, what happens in a group below does not count in ours: that would be a way out.
+    let counts_below = kernel_file::number(&parent.join("memory.use_hierarchy")) != Some(0);
+    let place = CgroupParent { version: CgroupVersion::V1, parent, left: Vec::new() };
+    (counts_below && is_writable(&place.parent)).then_some(place)
+}
+
+/// The nearest group of version 2 that shares out a controller, if groups may be made in it.
+fn v2(mounts: &str, memberships: &str, controller: &str) -> Option<CgroupParent> {
+    let own = memberships.lines().find_map(|line| line.strip_prefix("0::"))?;
+    let mount =
+        mounts.lines().filter_map(CgroupMount::parse).find(|mount| mount.kind == "cgroup2")?;
+    let mut left = Vec::new();
+    for folder in mount.folder_of(own)?.ancestors().take(LEVELS_MAX) {
+        if !folder.starts_with(mount.point()) || !is_writable(folder) {
+            return None;
+        }
+        let shared = kernel_file::read(&folder.join("cgroup.subtree_control")).ok()?;
+        if shared.split_whitespace().any(|name| name == controller) {
+            return Some(CgroupParent {
+                version: CgroupVersion::V2,
+                parent: folder.to_owned(),
+                left,
+            });
+        }
+        left.push(folder.to_owned());
+    }
+    None
+}
+
+/// Whether groups may be made in a folder, and processes of ours moved below it.
+fn is_writable(folder: &Path) -> bool {
+    let may = |path: &Path| {
+        let access = rustix::fs::Access::WRITE_OK;
+        rustix::fs::accessat(rustix::fs::CWD, path, access, rustix::fs::AtFlags::EACCESS).is_ok()
+    };
+    may(folder) && may(&folder.join("cgroup.procs"))
+}
+
+/// A line of `/proc/self/mountinfo`.
+struct CgroupMount<'a> {
+    /// What of the file system is mounted.
+    root: String,
+    point: String,
+    kind: &'a str,
+    options: &'a str,
+}
+
+impl<'a> CgroupMount<'a> {
+    fn parse(line: &'a str) -> Option<Self> {
+        let (place, system) = line.split_once(" - ")?;
+        let mut place = place.split(' ').skip(3);
+        let mut system = system.split(' ');
+        Some(Self {
+            root: unescape(place.next()?),
+            point: unescape(place.next()?),
+            kind: system.next()?,
+            options: system.nth(1)?,
+        })
+    }
+
+    fn point(&self) -> &Path {
+        Path::new(&self.point)
+    }
+
+    /// Where a group is seen that the kernel calls `name`.
+    fn folder_of(&self, name: &str) -> Option<PathBuf> {
+        let below = Path::new(name).strip_prefix(&self.root).ok()?;
+        // A group above the root of our view is no place we can name.
+        let is_plain =
+            below.components().all(|part| matches!(part, std::path::Component::Normal(_)));
+        is_plain.then(|| self.point().join(below))
+    }
+}
+
+/// Undoes what the kernel does to blanks in names of mounts.
+fn unescape(name: &str) -> String {
+    [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")]
+        .iter()
+        .fold(name.to_owned(), |name, (code, text)| name.replace(code, text))
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::disallowed_methods, reason = "tests set up trees that look like groups")]
+    use super::*;
+
+    /// A tree of groups in a temporary folder: rows of a file and what it says.
+    struct CgroupTreeFixture(tempfile::TempDir);
+
+    impl CgroupTreeFixture {
+        fn with(rows: &[(&str, &str)]) -> Self {
+            let temp = tempfile::tempdir().unwrap();
+            for (file, text) in rows {
+                let path = temp.path().join(file);
+                std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+                std::fs::write(path.parent().unwrap().join("cgroup.procs"), "").unwrap();
+                std::fs::write(path, text).unwrap();
+            }
+            Self(temp)
+        }
+
+        /// Where groups go, named from the top of the tree.
+        #[track_caller]
+        fn check(&self, kind: &str, root: &str, membership: &str, expected: Option<&str>) {
+            let top = self.0.path().display();
+            let mounts = format!("41 31 0:38 {root} {top} rw,relatime - {kind} none rw,memory");
+            let places = CgroupParents::among(&mounts, membership);
+            let limits = ProcessLimits { memory_bytes: 1000, ..ProcessLimits::default() };
+            let found = places.memory(&limits).map(|(_, path)| path.strip_prefix(self.0.path()));
+            let expected = expected.map(|path| Ok(Path::new(path)));
+            assert_eq!(found, expected, "{kind} {root} {membership}");
+        }
+    }
+
+    #[test]
+    fn version_2_goes_to_the_nearest_group_that_shares_memory_out() {
+        let control = "cgroup.subtree_control";
+        let tree = CgroupTreeFixture::with(&[
+            (control, "cpu memory pids"),
+            (&format!("user/{control}"), "memory pids"),
+            (&format!("user/shell/{control}"), ""),
+            (&format!("user/limited/{control}"), ""),
+            ("user/limited/memory.max", "999\n"),
+            (&format!("user/roomy/{control}"), ""),
+            ("user/roomy/memory.max", "1000\n"),
+            (&format!("user/free/{control}"), ""),
+            ("user/free/memory.max", "max\n"),
+        ]);
+        tree.check("cgroup2", "/", "0::/user/shell", Some("user"));
+        tree.check("cgroup2", "/", "0::/user", Some("user"));
+        tree.check("cgroup2", "/", "0::/", Some(""));
+        tree.check("cgroup2", "/", "0::/user/limited", None);
+        tree.check("cgroup2", "/", "0::/user/roomy", Some("user"));
+        tree.check("cgroup2", "/", "0::/user/free", Some("user"));
+        tree.check("cgroup2", "/container", "0::/container/user/shell", Some("user"));
+        tree.check("cgroup2", "/container", "0::/user/shell", None);
+        tree.check("cgroup2", "/", "0::/../other", None);
+        tree.check("cgroup2", "/", "0::/not-there", None);
+        tree.check("cgroup2", "/", "4:memory:/user", None);
+    }
+
+    #[test]
+    fn version_1_goes_right_below_our_group() {
+        let tree = CgroupTreeFixture::with(&[
+            ("job/memory.use_hierarchy", "1\n"),
+            ("flat/memory.use_hierarchy", "0\n"),
+        ]);
+        tree.check("cgroup", "/", "4:memory:/job", Some("job"));
+        tree.check("cgroup", "/", "4:cpu,memory:/job", Some("job"));
+        tree.check("cgroup", "/", "4:memory:/flat", None);
+        tree.check("cgroup", "/", "4:cpu:/job", None);
+        tree.check("cgroup", "/", "0::/job", None);
+    }
+
+    #[test]
+    fn two_versions_at_once_use_what_has_the_controller() {
+        let tree = CgroupTreeFixture::with(&[
+            ("unified/cgroup.subtree_control", ""),
+            ("v1/memory.stat", ""),
+        ]);
+        let top = tree.0.path().display();
+        let mounts = format!(
+            "41 31 0:38 / {top}/unified rw - cgroup2 none rw\n42 31 0:39 / {top}/v1 rw - cgroup none rw,memory"
+        );
+        let places = CgroupParents::among(&mounts, "4:memory:/\n0::/\n");
+        let found = places.memory(&ProcessLimits::default()).unwrap();
+        assert_eq!(found, (CgroupVersion::V1, tree.0.path().join("v1").as_path()));
+    }
+}

@@ -1,0 +1,293 @@
+//! What has to be mounted where, and the look from inside whether it is.
+//!
+//! Bubblewrap is told paths and follows them again when it mounts, links and all. Whoever renames
+//! folders of the workspace meanwhile, another command for one, could so have a folder of the host
+//! mounted in the workspace, or a mask laid on another file. Nothing keeps that from happening. But
+//! the mounts are the child's own, and stay where they are once they are made. So the last step
+//! looks at each of them before the command is let in: that it is there, that what it shows is what
+//! was at that path outside when no link led there, and that nothing is mounted anywhere else.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, StatxFlags};
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+
+use super::mount_plan::{self, MountKind};
+use crate::kernel_file;
+use crate::open_beneath;
+use crate::profile::wire;
+
+/// The list of mounts of the process that reads it.
+pub(super) const TABLE: &str = "/proc/self/mountinfo";
+
+/// Folders in which bubblewrap mounts things of the child's own.
+const OWN: &[&str] = &["/dev", "/proc"];
+
+/// Device and number, which say what something is however it is called.
+pub(crate) type DeviceInode = (u64, u64);
+
+/// Opens what is at an absolute path, without following a link at any step, for looking at it.
+pub(super) fn open(path: &Path) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let root = rustix::fs::open("/", flags, Mode::empty())?;
+    let there =
+        open_beneath::open(root, path.strip_prefix("/").map_err(|_| Errno::INVAL)?, OFlags::PATH)?;
+    // The kernel opens a link itself for looking at it, when it comes last.
+    let facts = rustix::fs::fstat(&there)?;
+    if FileType::from_raw_mode(facts.st_mode).is_symlink() { Err(Errno::LOOP) } else { Ok(there) }
+}
+
+/// What is at an absolute path, if no link leads there.
+pub(super) fn identity(path: &Path) -> Option<DeviceInode> {
+    let facts = rustix::fs::fstat(open(path).ok()?).ok()?;
+    Some((facts.st_dev, facts.st_ino))
+}
+
+/// Everything that has to be mounted, and all that may be.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(crate) struct ExpectedMounts {
+    mounts: Vec<ExpectedMount>,
+    /// Where the host has mounts, which come along.
+    #[serde(with = "wire::paths")]
+    others: Vec<PathBuf>,
+}
+
+/// One mount.
+#[derive(Debug, Serialize, Deserialize)]
+struct ExpectedMount {
+    #[serde(with = "wire::path")]
+    path: PathBuf,
+    mount: MountKind,
+    /// What was there outside.
+    shows: Option<DeviceInode>,
+}
+
+impl ExpectedMounts {
+    /// These mounts, each with what was at its path, on a host with this list of mounts, of which
+    /// `tmp` is shown as the child's `/tmp`.
+    pub(super) fn new<'a>(
+        mounts: impl Iterator<Item = (&'a Path, MountKind, Option<DeviceInode>)>,
+        table: &[u8],
+        tmp: &Path,
+    ) -> Self {
+        let mounts = mounts.map(|(path, mount, shows)| ExpectedMount {
+            path: path.to_owned(),
+            mount,
+            shows,
+        });
+        let tmp = tmp.canonicalize().unwrap_or_else(|_| tmp.to_owned());
+        let points = lines(table).map(|line| line.point);
+        let others = points.flat_map(|point| {
+            let in_tmp =
+                point.strip_prefix(&tmp).ok().map(|rest| Path::new(mount_plan::TMP).join(rest));
+            in_tmp.into_iter().chain([point])
+        });
+        let others: BTreeSet<PathBuf> = others.collect();
+        Self { mounts: mounts.collect(), others: others.into_iter().collect() }
+    }
+
+    /// What is at `path`, when it was one of those to be mounted.
+    pub(super) fn identity(&self, path: &Path) -> Option<DeviceInode> {
+        self.mounts.iter().find(|one| one.path == path)?.shows
+    }
+
+    /// Looks whether all this is so for the process that asks. An error names what is not.
+    pub(super) fn check(&self) -> Result<(), MountMismatchError> {
+        let table =
+            kernel_file::read_bytes(Path::new(TABLE)).map_err(MountMismatchError::Unreadable)?;
+        let mounted: Vec<MountInfoLine> = lines(&table).collect();
+        let by_id: BTreeMap<u64, &MountInfoLine> =
+            mounted.iter().map(|line| (line.id, line)).collect();
+        for one in &self.mounts {
+            if !one.is_as_it_should_be(&by_id, &mounted).unwrap_or(false) {
+                return Err(MountMismatchError::At(one.path.clone()));
+            }
+        }
+        self.check_for_others(&mounted)
+    }
+
+    fn check_for_others(&self, mounted: &[MountInfoLine]) -> Result<(), MountMismatchError> {
+        let asked_for = self.mounts.iter().map(|one| &one.path);
+        let mut known: BTreeSet<PathBuf> = asked_for.chain(&self.others).cloned().collect();
+        let fixed = [mount_plan::TMP, mount_plan::RUN].iter().chain(mount_plan::RUN_KEPT);
+        for path in fixed.map(Path::new) {
+            known.insert(path.to_owned());
+            // Where it is a link on this machine, the mount is at what it leads to.
+            known.extend(path.canonicalize());
+        }
+        let is_own = |point: &Path| {
+            let asked_for = |one: &ExpectedMount| point.starts_with(&one.path);
+            OWN.iter().any(|own| point.starts_with(own)) && !self.mounts.iter().any(asked_for)
+        };
+        match mounted.iter().find(|line| !known.contains(&line.point) && !is_own(&line.point)) {
+            Some(line) => Err(MountMismatchError::At(line.point.clone())),
+            None => Ok(()),
+        }
+    }
+}
+
+impl ExpectedMount {
+    fn is_as_it_should_be(
+        &self,
+        by_id: &BTreeMap<u64, &MountInfoLine>,
+        mounted: &[MountInfoLine],
+    ) -> Result<bool, Errno> {
+        let there = open(&self.path)?;
+        let facts = rustix::fs::fstat(&there)?;
+        // A kernel that does not tell on which mount something is tells what was mounted last.
+        let line = match mount_id(&there) {
+            Some(id) => by_id.get(&id).copied(),
+            None => mounted.iter().rev().find(|line| line.point == self.path),
+        };
+        let Some(line) = line.filter(|line| line.point == self.path) else { return Ok(false) };
+        let kind = FileType::from_raw_mode(facts.st_mode);
+        let shows = || self.shows == Some((facts.st_dev, facts.st_ino));
+        let is_closed = |open_bits: u32| facts.st_mode & 0o777 & !open_bits == 0;
+        let is_in_memory = line.kind == b"tmpfs" && line.access == MountAccess::ReadOnly;
+        Ok(match self.mount {
+            MountKind::Open => line.access == MountAccess::Writable && shows(),
+            MountKind::ReadOnly => line.access == MountAccess::ReadOnly && shows(),
+            MountKind::HiddenFile => {
+                is_in_memory && is_closed(0) && kind.is_file() && facts.st_size == 0
+            }
+            MountKind::HiddenFolder => is_in_memory && is_closed(0o111) && kind.is_dir(),
+        })
+    }
+}
+
+fn mount_id(there: &OwnedFd) -> Option<u64> {
+    let facts = rustix::fs::statx(there, "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID).ok()?;
+    (facts.stx_mask & StatxFlags::MNT_ID.bits() != 0).then_some(facts.stx_mnt_id)
+}
+
+/// What is not as it was.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum MountMismatchError {
+    /// Something else is mounted there, or nothing, or not in the way it should be.
+    #[error(
+        "the workspace changed while the command was being confined (`{}` is not what it was); \
+         try again when nothing renames files there",
+        .0.display()
+    )]
+    At(PathBuf),
+    /// The list of mounts cannot be read.
+    #[error("the list of mounts cannot be read")]
+    Unreadable(#[source] io::Error),
+}
+
+fn lines(table: &[u8]) -> impl Iterator<Item = MountInfoLine> {
+    table.split(|byte| *byte == b'\n').filter_map(MountInfoLine::new)
+}
+
+/// One line of a list of mounts.
+#[derive(Debug, PartialEq, Eq)]
+struct MountInfoLine {
+    id: u64,
+    point: PathBuf,
+    access: MountAccess,
+    /// The kind of file system.
+    kind: Vec<u8>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum MountAccess {
+    ReadOnly,
+    Writable,
+}
+
+impl MountInfoLine {
+    fn new(line: &[u8]) -> Option<Self> {
+        let mut words = line.split(|byte| *byte == b' ');
+        let id = std::str::from_utf8(words.next()?).ok()?.parse().ok()?;
+        let point = unescaped(words.nth(3)?);
+        let options = words.next()?;
+        let read_only = options.split(|byte| *byte == b',').any(|option| option == b"ro");
+        let access = if read_only { MountAccess::ReadOnly } else { MountAccess::Writable };
+        let kind = words.skip_while(|word| *word != b"-").nth(1)?.to_owned();
+        Some(Self { id, point, access, kind })
+    }
+}
+
+/// A path of a list of mounts, in which what would end a word is written as its number.
+fn unescaped(word: &[u8]) -> PathBuf {
+    let mut bytes = Vec::with_capacity(word.len());
+    let mut rest = word;
+    while let Some((first, behind)) = rest.split_first() {
+        let number = behind.get(..3).filter(|_| *first == b'\\');
+        let number = number.and_then(|digits| std::str::from_utf8(digits).ok());
+        match number.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = behind.get(3..).unwrap_or_default();
+            }
+            None => {
+                bytes.push(*first);
+                rest = behind;
+            }
+        }
+    }
+    std::ffi::OsString::from_vec(bytes).into()
+}
+
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "tests set files up as others would")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_taken_apart() {
+        let line = b"36 35 98:0 /mnt1 /a\\040b\\134c\\011 ro,noatime master:1 - tmpfs /dev/root rw";
+        let (point, kind) = ("/a b\\c\t".into(), b"tmpfs".to_vec());
+        let expected = MountInfoLine { id: 36, point, access: MountAccess::ReadOnly, kind };
+        assert_eq!(MountInfoLine::new(line), Some(expected));
+        assert_eq!(MountInfoLine::new(b""), None);
+    }
+
+    /// Looks at this process, which has no mounts of its own, for these.
+    #[track_caller]
+    fn check(mounts: &[(&str, MountKind)], table: &[u8], expected: Option<&str>) {
+        let mounts = mounts.iter().map(|(path, mount)| {
+            let facts = rustix::fs::stat(*path).unwrap();
+            (Path::new(*path), *mount, Some((facts.st_dev, facts.st_ino)))
+        });
+        match ExpectedMounts::new(mounts, table, Path::new("/nowhere")).check() {
+            Ok(()) => assert_eq!(None, expected),
+            Err(MountMismatchError::At(path)) => assert_eq!(path.to_str(), expected),
+            Err(other) => panic!("{other}"),
+        }
+    }
+
+    #[test]
+    fn what_is_mounted_is_told_from_what_is_not() {
+        let table = kernel_file::read_bytes(Path::new(TABLE)).unwrap();
+        check(&[], &table, None);
+        check(&[("/proc", MountKind::Open)], &table, None);
+        check(&[("/proc", MountKind::ReadOnly)], &table, Some("/proc"));
+        check(&[("/proc", MountKind::HiddenFolder)], &table, Some("/proc"));
+        check(&[("/proc/self", MountKind::Open)], &table, Some("/proc/self"));
+        check(&[("/usr/bin", MountKind::Open)], &table, Some("/usr/bin"));
+        let others = |line: &&[u8]| {
+            MountInfoLine::new(line).is_some_and(|line| line.point != Path::new("/sys"))
+        };
+        let known: Vec<&[u8]> = table.split(|byte| *byte == b'\n').filter(others).collect();
+        check(&[], &known.join(&b'\n'), Some("/sys"));
+    }
+
+    #[test]
+    fn nothing_is_found_through_a_link() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        std::fs::create_dir(root.join("real")).unwrap();
+        std::os::unix::fs::symlink("real", root.join("link")).unwrap();
+        std::fs::write(root.join("real/file"), "").unwrap();
+        assert!(open(&root.join("real/file")).is_ok());
+        assert!(open(&root.join("link/file")).is_err());
+        assert!(open(&root.join("link")).is_err());
+        assert!(open(Path::new("relative")).is_err());
+    }
+}

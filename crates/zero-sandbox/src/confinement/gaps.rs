@@ -1,0 +1,268 @@
+//! What a profile asks for and the layers at hand cannot give.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::landlock::{ABI_SCOPE, ABI_TRUNCATE};
+use super::path_layout::{PathAccess, PathLayout};
+use crate::layer_probe::{MissingLayer, SandboxLayers};
+use crate::profile::{NetworkAccess, SandboxProfile, SandboxProperty};
+
+/// Names of a protected folder that are looked at. One that holds more is not one of those that
+/// are protected for what programs find in them.
+const NAMES_MAX: usize = 1000;
+
+/// A property that does not hold.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConfinementGap {
+    /// Which one.
+    pub property: SandboxProperty,
+    /// Why not.
+    pub why: String,
+    /// What would make it hold.
+    pub fix: Option<String>,
+}
+
+/// Whether one of `gaps` is about `property`.
+pub(super) fn has(gaps: &[ConfinementGap], property: SandboxProperty) -> bool {
+    gaps.iter().any(|gap| gap.property == property)
+}
+
+/// All of them in one sentence each.
+pub(crate) fn listed(gaps: &[ConfinementGap]) -> String {
+    let each = gaps.iter().map(|ConfinementGap { property, why, fix }| {
+        let fix = fix.as_ref().map(|fix| format!("; to fix it: {fix}")).unwrap_or_default();
+        format!("`{property}` cannot be enforced here: {why}{fix}")
+    });
+    each.collect::<Vec<_>>().join("\n")
+}
+
+/// Finds what does not hold. `readable` says whether everything but what is masked could be put
+/// into rules.
+pub(super) fn find(
+    profile: &SandboxProfile,
+    layers: &SandboxLayers,
+    layout: &PathLayout,
+    readable: bool,
+) -> Vec<ConfinementGap> {
+    let mut gaps = GapCollector(Vec::new());
+    match &layers.bubblewrap {
+        Ok(_) => with_mounts(&mut gaps, profile, layers, layout),
+        Err(absent) => without_mounts(&mut gaps, profile, layers, layout, readable, absent),
+    }
+    if let Err(absent) = &layers.seccomp {
+        gaps.absent(SandboxProperty::SystemCalls, absent);
+    }
+    gaps.0
+}
+
+struct GapCollector(Vec<ConfinementGap>);
+
+impl GapCollector {
+    fn absent(&mut self, property: SandboxProperty, absent: &MissingLayer) {
+        let MissingLayer { why, fix } = absent.clone();
+        self.0.push(ConfinementGap { property, why, fix });
+    }
+
+    fn push(&mut self, property: SandboxProperty, why: impl Into<String>, fix: Option<String>) {
+        self.0.push(ConfinementGap { property, why: why.into(), fix });
+    }
+}
+
+fn with_mounts(
+    gaps: &mut GapCollector,
+    profile: &SandboxProfile,
+    layers: &SandboxLayers,
+    layout: &PathLayout,
+) {
+    if let Some(link) = layout.links.first() {
+        let why = format!("`{}` is a link, and could be replaced", link.display());
+        let fix = "protect what it points at, or put a real file in its place";
+        gaps.push(SandboxProperty::Protected, why, Some(fix.to_owned()));
+    }
+    let mut held =
+        layout.of(PathAccess::Protected).filter(|path| layout.writable_above(path).is_some());
+    if let Some((why, fix)) = held.find_map(other_name) {
+        gaps.push(SandboxProperty::Protected, why, Some(fix));
+    }
+    // A network of one's own has no abstract sockets but one's own.
+    if profile.network == NetworkAccess::Host && version(layers) < ABI_SCOPE {
+        let why = "abstract unix sockets of the host belong to its network";
+        gaps.push(SandboxProperty::HostSockets, why, Some("use Linux 6.12 or later".to_owned()));
+    }
+}
+
+/// Why a mount on a protected path does not hold a file there, and what would help: a file that has
+/// another name can be written to by that one.
+fn other_name(path: &Path) -> Option<(String, String)> {
+    let facts = path.symlink_metadata().ok()?;
+    let files = if facts.is_dir() { names_in(path) } else { vec![path.to_owned()] };
+    if files.len() > NAMES_MAX {
+        let why = format!(
+            "`{}` holds more than {NAMES_MAX} files, too many to see whether each has one name only",
+            path.display()
+        );
+        return Some((why, "move some of them elsewhere".to_owned()));
+    }
+    let has_another = |path: &&PathBuf| {
+        path.symlink_metadata().is_ok_and(|facts| facts.is_file() && facts.nlink() > 1)
+    };
+    let file = files.iter().find(has_another)?.display();
+    let why = format!(
+        "`{file}` has another name (a hard link), by which it could be written to in spite of that"
+    );
+    let fix =
+        format!("give it one of its own: cp -p '{file}' '{file}.own' && mv '{file}.own' '{file}'");
+    Some((why, fix))
+}
+
+/// What lies directly in a folder, and one more than is looked at where there is more.
+#[expect(clippy::disallowed_methods, reason = "looks at names that the profile protects anyway")]
+fn names_in(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.take(NAMES_MAX + 1).map(|entry| entry.path()).collect()
+}
+
+fn without_mounts(
+    gaps: &mut GapCollector,
+    profile: &SandboxProfile,
+    layers: &SandboxLayers,
+    layout: &PathLayout,
+    readable: bool,
+    bubblewrap: &MissingLayer,
+) {
+    let fix = || bubblewrap.fix.clone();
+    let because = |what: &str| format!("{what}; {}", bubblewrap.why);
+    let version = version(layers);
+
+    if version < ABI_TRUNCATE {
+        let why = because("Landlock before version 3 cannot keep files from being cut short");
+        gaps.push(SandboxProperty::Writes, why, fix());
+    }
+    let why = because("Landlock does not cover modes, owners, times and attributes of files");
+    gaps.push(SandboxProperty::Attributes, why, fix());
+    let in_writable = |path: &Path| layout.writable_above(path).is_some();
+    let missing = layout.missing.iter().map(|(path, _)| path.as_path());
+    let links = layout.links.iter().map(AsRef::as_ref);
+    let mut protected = layout.of(PathAccess::Protected).chain(missing).chain(links);
+    if let Some(path) = protected.find(|path| in_writable(path)) {
+        let what = format!("`{}` lies in a folder that is granted as a whole", path.display());
+        gaps.push(SandboxProperty::Protected, because(&what), fix());
+    }
+    let masked_inside = layout.of(PathAccess::Masked).find(|path| in_writable(path));
+    if let Some(path) = masked_inside {
+        let what = format!("`{}` lies in a folder that is granted as a whole", path.display());
+        gaps.push(SandboxProperty::Masked, because(&what), fix());
+    } else if !readable || (version == 0 && layout.of(PathAccess::Masked).next().is_some()) {
+        let why = because("there are more files beside the masked ones than can be granted");
+        let none = because("the kernel has no Landlock");
+        gaps.push(SandboxProperty::Masked, if version == 0 { none } else { why }, fix());
+    }
+    match profile.network {
+        NetworkAccess::Host => {}
+        NetworkAccess::Nothing => {
+            if let Err(absent) = &layers.seccomp {
+                gaps.absent(SandboxProperty::Network, absent);
+            }
+        }
+        NetworkAccess::Loopback => gaps.0.push(no_network(bubblewrap)),
+    }
+    if let Err(absent) = &layers.seccomp {
+        gaps.absent(SandboxProperty::HostSockets, absent);
+        // Limits and priorities of others are a matter of the filter only.
+        gaps.absent(SandboxProperty::Processes, absent);
+    }
+    if version < ABI_SCOPE {
+        let why = because("Landlock before version 6 cannot keep signals inside");
+        gaps.push(SandboxProperty::Processes, why, fix());
+    }
+    gaps.push(SandboxProperty::PrivateTmp, because("`/tmp` is the host's, for reading"), fix());
+}
+
+/// There is no network of its own, for want of bubblewrap.
+pub(crate) fn no_network(bubblewrap: &MissingLayer) -> ConfinementGap {
+    let MissingLayer { why, fix } = bubblewrap.clone();
+    let what = "a network of its own needs a namespace, and in the host's it reaches whatever the \
+                host reaches";
+    ConfinementGap { property: SandboxProperty::Network, why: format!("{what}; {why}"), fix }
+}
+
+/// The version of Landlock, zero for none.
+fn version(layers: &SandboxLayers) -> i32 {
+    layers.landlock.as_ref().copied().unwrap_or(0)
+}
+
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "tests set files up as others would")]
+mod tests {
+    use super::*;
+    use crate::confinement::path_layout::tests::profile;
+
+    #[track_caller]
+    fn check_other_name(path: &Path, expected: Option<&str>) {
+        let found = other_name(path).map(|(why, _)| why);
+        let is_as_expected = match (&found, expected) {
+            (Some(why), Some(words)) => why.contains(words),
+            (None, None) => true,
+            _ => false,
+        };
+        assert!(is_as_expected, "{found:?} for {path:?}");
+    }
+
+    #[test]
+    fn a_file_with_another_name_is_not_held() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        for name in ["hooks", "hooks/deeper", "many"] {
+            std::fs::create_dir(at(name)).unwrap();
+        }
+        for name in ["config", "hooks/one"] {
+            std::fs::write(at(name), "").unwrap();
+        }
+        for path in ["config", "hooks", "many", "missing"] {
+            check_other_name(&at(path), None);
+        }
+        std::fs::hard_link(at("config"), at("innocent")).unwrap();
+        std::fs::hard_link(at("hooks/one"), at("other")).unwrap();
+        check_other_name(&at("config"), Some("config` has another name"));
+        check_other_name(&at("hooks"), Some("hooks/one` has another name"));
+        for number in 0..=NAMES_MAX {
+            std::fs::create_dir(at("many").join(number.to_string())).unwrap();
+        }
+        check_other_name(&at("many"), Some("holds more than 1000"));
+    }
+
+    /// What is missing without bubblewrap, on a kernel with this version of Landlock, zero for none.
+    #[track_caller]
+    fn check(landlock: i32, seccomp: Result<(), MissingLayer>, expected: &[SandboxProperty]) {
+        let absent = || MissingLayer { why: "it is not there".to_owned(), fix: None };
+        let landlock = if landlock == 0 { Err(absent()) } else { Ok(landlock) };
+        let layers = SandboxLayers { bubblewrap: Err(absent()), landlock, seccomp };
+        let folder = tempfile::tempdir().unwrap();
+        let mut profile = profile(folder.path(), &["."], &[]);
+        profile.protected_files.clear();
+        let gaps = find(&profile, &layers, &PathLayout::new(&profile, &|_| false), true);
+        let mut missing: Vec<SandboxProperty> = gaps.iter().map(|gap| gap.property).collect();
+        missing.sort();
+        missing.dedup();
+        assert_eq!(missing, expected, "{layers:?}");
+    }
+
+    #[test]
+    fn an_older_kernel_promises_less() {
+        use SandboxProperty::{
+            Attributes, HostSockets, Network, PrivateTmp, Processes, SystemCalls, Writes,
+        };
+        check(7, Ok(()), &[Attributes, PrivateTmp]);
+        check(6, Ok(()), &[Attributes, PrivateTmp]);
+        check(5, Ok(()), &[Attributes, Processes, PrivateTmp]);
+        check(3, Ok(()), &[Attributes, Processes, PrivateTmp]);
+        check(2, Ok(()), &[Writes, Attributes, Processes, PrivateTmp]);
+        check(0, Ok(()), &[Writes, Attributes, Processes, PrivateTmp]);
+        let none = || Err(MissingLayer { why: "no filter".to_owned(), fix: None });
+        let without = [Attributes, Network, HostSockets, Processes, PrivateTmp, SystemCalls];
+        check(7, none(), &without);
+    }
+}

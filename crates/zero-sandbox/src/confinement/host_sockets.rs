@@ -1,0 +1,146 @@
+//! Unix sockets on which the host's processes listen.
+//!
+//! A mount that is read-only does not keep anybody from connecting to a socket on it, and a filter
+//! of system calls does not see paths. So each one that exists when a command starts is hidden:
+//! container engines, desktop buses, agents that hold keys.
+//!
+//! The kernel says under which name each was bound. A relative one is looked for where the processes
+//! that we can see are now, and in folders that the caller names. What can still be reached, outside
+//! `/run` and `/tmp`: sockets that are made later; those that were moved, or were bound by a
+//! relative name in a folder where nobody is any more; and those of another network namespace, among
+//! which are the ones of other commands, meant to be reached.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crate::kernel_file;
+use crate::profile::SandboxProfile;
+
+/// The kernel's list, for the network namespace we are in.
+const LIST: &str = "/proc/net/unix";
+
+/// Columns before the name.
+const COLUMNS: usize = 7;
+
+/// Processes that are asked where they are, and the time that may take: a few milliseconds, unless the
+/// machine is busy, and a socket is not to be reached because it is.
+const PROCESSES_MAX: usize = 2_000;
+const SEARCH_MAX: Duration = Duration::from_secs(2);
+/// Relative names that are looked for.
+const RELATIVE_MAX: usize = 64;
+
+/// The sockets that were there at one moment.
+#[derive(Debug)]
+pub(crate) struct HostSockets(BTreeSet<PathBuf>);
+
+impl HostSockets {
+    /// Those that are there now, for a command that starts in `folder`.
+    pub(crate) fn near(profile: &SandboxProfile, folder: &Path) -> Self {
+        Self::now(profile.writable.iter().map(PathBuf::as_path).chain([folder]))
+    }
+
+    /// Those that are there now and have a path. Relative names are looked for in `folders` too.
+    #[expect(clippy::disallowed_methods, reason = "the kernel's list is no person's file")]
+    fn now<'a>(folders: impl Iterator<Item = &'a Path>) -> Self {
+        let list = std::fs::read(LIST).unwrap_or_default();
+        let (absolute, relative): (Vec<_>, Vec<_>) =
+            names(&list).partition(|name| name.is_absolute());
+        let mut candidates: Vec<PathBuf> = absolute.into_iter().map(Path::to_owned).collect();
+        if !relative.is_empty() {
+            let relative: BTreeSet<&Path> = relative.into_iter().take(RELATIVE_MAX).collect();
+            let folders: BTreeSet<PathBuf> =
+                folders.map(Path::to_owned).chain(where_all_are()).collect();
+            for folder in &folders {
+                candidates.extend(relative.iter().map(|name| folder.join(name)));
+            }
+        }
+        // A socket that only has the name of one is hidden as well, which harms nobody.
+        let found = candidates.into_iter().filter_map(|path| path.canonicalize().ok());
+        Self(found.filter(|path| is_socket(path)).collect())
+    }
+
+    /// Those of them that are still there: of what is gone there is nothing to hide.
+    pub(crate) fn still_there(&self) -> impl Iterator<Item = &Path> {
+        self.0.iter().map(PathBuf::as_path).filter(|path| is_socket(path))
+    }
+}
+
+fn is_socket(path: &Path) -> bool {
+    path.symlink_metadata().is_ok_and(|facts| facts.file_type().is_socket())
+}
+
+/// The names in the list, but for those that are no files.
+fn names(list: &[u8]) -> impl Iterator<Item = &Path> {
+    list.split(|byte| *byte == b'\n').skip(1).filter_map(|line| {
+        let mut rest = line;
+        for _ in 0..COLUMNS {
+            // Numbers are aligned to the right.
+            rest = rest.trim_ascii_start();
+            let end = rest.iter().position(|byte| *byte == b' ')?;
+            rest = rest.get(end..)?;
+        }
+        // A name may hold anything, and begin with spaces too.
+        let name = rest.get(1..).filter(|name| !name.is_empty() && !name.starts_with(b"@"))?;
+        Some(Path::new(OsStr::from_bytes(name)))
+    })
+}
+
+/// The working folders of all processes that we may ask.
+fn where_all_are() -> BTreeSet<PathBuf> {
+    let until = Instant::now() + SEARCH_MAX;
+    let names = kernel_file::names(Path::new("/proc")).unwrap_or_default();
+    let pids = names.into_iter().filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()));
+    pids.take(PROCESSES_MAX)
+        .take_while(|_| Instant::now() < until)
+        .filter_map(|pid| rustix::fs::readlink(format!("/proc/{pid}/cwd"), Vec::new()).ok())
+        .map(|folder| PathBuf::from(OsStr::from_bytes(folder.as_bytes())))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sockets_with_a_path_are_found() {
+        let list = b"Num       RefCount Protocol Flags    Type St Inode Path\n\
+            0000: 00000002 00000000 00010000 0001 01 123 /run/docker.sock\n\
+            0000: 00000002 00000000 00010000 0001 01 124 @/tmp/.X11-unix/X0\n\
+            0000: 00000003 00000000 00000000 0001 03 125\n\
+            0000: 00000003 00000000 00000000 0001 03   12 door\n\
+            0000: 00000003 00000000 00000000 0001 03   12 ../a /door\n\
+            0000: 00000002 00000000 00000000 0002 01 127 /not \xff text\n\
+            0000: 00000002 00000000 00000000 0002 01 126 /a b/log\n\
+            0000: 0000";
+        let expected: [&[u8]; 5] =
+            [b"/run/docker.sock", b"door", b"../a /door", b"/not \xff text", b"/a b/log"];
+        let found: Vec<_> = names(list).map(|name| name.as_os_str().as_bytes()).collect();
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "tests set files up as others would")]
+    fn a_socket_of_this_process_is_listed() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path().canonicalize().unwrap();
+        for name in [OsStr::new("door"), OsStr::from_bytes(b"not \xff text")] {
+            let path = folder.join(name);
+            let door = std::os::unix::net::UnixListener::bind(&path).unwrap();
+            let sockets = HostSockets::now(std::iter::empty());
+            assert!(sockets.still_there().any(|there| there == path));
+            std::fs::remove_file(&path).unwrap();
+            assert!(!sockets.still_there().any(|there| there == path));
+            drop(door);
+        }
+    }
+
+    #[test]
+    fn where_processes_are_is_known() {
+        let own = PathBuf::from("/proc/self/cwd").canonicalize().unwrap();
+        assert!(where_all_are().contains(&own));
+    }
+}

@@ -1,0 +1,294 @@
+//! A profile's paths as they really are on this machine, now.
+//!
+//! Links are followed once, here, but for those that a command could have put there: what is to be
+//! writable must not be reached through a link in a folder that is. What is writable, protected and masked may nest: the innermost
+//! word about a path counts.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+use crate::profile::SandboxProfile;
+
+/// A profile's paths, resolved.
+#[derive(Debug)]
+pub(crate) struct PathLayout {
+    /// The last word on each path that is named.
+    said: BTreeMap<PathBuf, PathAccess>,
+    /// Protected paths that do not exist: the first part of each that is missing, and what may
+    /// stand in for it.
+    pub(crate) missing: Vec<(PathBuf, PlaceholderKind)>,
+    /// Links on the way to protected paths, which no mount can hold in place.
+    pub(crate) links: Vec<PathBuf>,
+    /// Links in writable folders on the way to others, which could lead anywhere.
+    pub(crate) linked_writable: Vec<PathBuf>,
+}
+
+/// What stands in for something that does not exist.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum PlaceholderKind {
+    Folder,
+    File,
+}
+
+/// What a profile says about a path. The strictest comes last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum PathAccess {
+    Writable,
+    Protected,
+    Masked,
+}
+
+impl PathLayout {
+    /// Resolves the paths of `profile`. Folders to write to and files to mask that do not exist
+    /// need nothing. What `stands_in` for something missing is taken for missing.
+    pub(crate) fn new(profile: &SandboxProfile, stands_in: &dyn Fn(&Path) -> bool) -> Self {
+        let mut layout = Self {
+            said: BTreeMap::new(),
+            missing: Vec::new(),
+            links: Vec::new(),
+            linked_writable: Vec::new(),
+        };
+        let writable = profile.writable.iter();
+        let roots: Vec<PathBuf> = writable.filter_map(|path| path.canonicalize().ok()).collect();
+        for path in &profile.writable {
+            layout.open(path, &roots);
+        }
+        for path in profile.masked.iter().filter(|path| !stands_in(path)) {
+            layout.say(path, PathAccess::Masked);
+        }
+        let mut protect = |paths: &[PathBuf], shape| {
+            for path in paths {
+                layout.protect(path, shape, &profile.writable, stands_in);
+            }
+        };
+        protect(&profile.protected, PlaceholderKind::Folder);
+        protect(&profile.protected_files, PlaceholderKind::File);
+        layout.missing.sort();
+        // A folder comes before a file: where something lies beneath, it has to be one.
+        layout.missing.dedup_by(|later, earlier| later.0 == earlier.0);
+        layout
+    }
+
+    /// Follows the path of a folder that is to be writable, as far as no command can have laid it.
+    fn open(&mut self, path: &Path, roots: &[PathBuf]) {
+        let mut at = PathBuf::from("/");
+        for part in path.components() {
+            let name = match part {
+                Component::Normal(name) => name,
+                Component::ParentDir => {
+                    at.pop();
+                    continue;
+                }
+                _ => continue,
+            };
+            let can_be_laid = roots.iter().any(|root| at.starts_with(root));
+            at.push(name);
+            match at.symlink_metadata() {
+                Ok(facts) if facts.is_symlink() && can_be_laid => {
+                    self.linked_writable.push(at);
+                    return;
+                }
+                Ok(facts) if facts.is_symlink() => match at.canonicalize() {
+                    Ok(real) => at = real,
+                    Err(_) => return,
+                },
+                Ok(_) => {}
+                Err(_) => return,
+            }
+        }
+        self.insert(at, PathAccess::Writable);
+    }
+
+    fn say(&mut self, path: &Path, what: PathAccess) {
+        match path.canonicalize() {
+            Ok(real) => self.insert(real, what),
+            // A folder that was closed a moment ago may be open in another: what was to be hidden
+            // then cannot be mounted on, and the command does not start.
+            Err(error)
+                if what == PathAccess::Masked
+                    && error.kind() == io::ErrorKind::PermissionDenied =>
+            {
+                self.insert(path.to_owned(), what);
+            }
+            Err(_) => {}
+        }
+    }
+
+    fn insert(&mut self, real: PathBuf, what: PathAccess) {
+        let said = self.said.entry(real).or_insert(what);
+        *said = (*said).max(what);
+    }
+
+    /// Follows a protected path down from the folder that would let it be changed.
+    fn protect(
+        &mut self,
+        path: &Path,
+        shape: PlaceholderKind,
+        writable: &[PathBuf],
+        stands_in: &dyn Fn(&Path) -> bool,
+    ) {
+        for root in writable {
+            let Ok(real) = root.canonicalize() else { continue };
+            let Ok(rest) = path.strip_prefix(root).or_else(|_| path.strip_prefix(&real)) else {
+                continue;
+            };
+            self.protect_beneath(real, rest, shape, stands_in);
+        }
+    }
+
+    fn protect_beneath(
+        &mut self,
+        root: PathBuf,
+        rest: &Path,
+        shape: PlaceholderKind,
+        stands_in: &dyn Fn(&Path) -> bool,
+    ) {
+        let mut at = root;
+        let mut parts = rest.components();
+        while let Some(part) = parts.next() {
+            at.push(part);
+            let facts = match stands_in(&at) {
+                true => Err(io::ErrorKind::NotFound.into()),
+                false => at.symlink_metadata(),
+            };
+            match facts {
+                Ok(facts) if facts.is_symlink() => {
+                    self.links.push(at.clone());
+                    // What it points at can be held; the link itself cannot.
+                    match at.canonicalize() {
+                        Ok(real) => at = real,
+                        Err(_) => return,
+                    }
+                }
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    let is_last = parts.next().is_none();
+                    self.missing.push((at, if is_last { shape } else { PlaceholderKind::Folder }));
+                    return;
+                }
+                Err(_) => break,
+            }
+        }
+        self.insert(at, PathAccess::Protected);
+    }
+
+    /// Every path that is named, those above before those beneath.
+    pub(crate) fn said(&self) -> impl Iterator<Item = (&Path, PathAccess)> {
+        self.said.iter().map(|(path, said)| (path.as_path(), *said))
+    }
+
+    /// The paths of which this is said.
+    pub(crate) fn of(&self, what: PathAccess) -> impl Iterator<Item = &Path> {
+        self.said().filter(move |(_, said)| *said == what).map(|(path, _)| path)
+    }
+
+    /// The innermost word about `path`, be it about a folder above it.
+    pub(crate) fn word_on(&self, path: &Path) -> Option<PathAccess> {
+        self.said.get(path).copied().or_else(|| self.above(path).map(|(_, said)| said))
+    }
+
+    /// The innermost word about the folders above `path`, and the folder it is about.
+    pub(crate) fn above(&self, path: &Path) -> Option<(&Path, PathAccess)> {
+        path.ancestors().skip(1).find_map(|folder| {
+            self.said.get_key_value(folder).map(|(folder, said)| (folder.as_path(), *said))
+        })
+    }
+
+    /// The writable folder in which `path` lies, when nothing in between says otherwise.
+    pub(crate) fn writable_above(&self, path: &Path) -> Option<&Path> {
+        self.above(path).filter(|(_, said)| *said == PathAccess::Writable).map(|(folder, _)| folder)
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "tests set files up as others would")]
+pub(super) mod tests {
+    use super::*;
+    use crate::profile::{NetworkAccess, ProcessLimits};
+
+    /// A profile with these paths beneath a folder, and nothing else.
+    pub(in crate::confinement) fn profile(
+        root: &Path,
+        writable: &[&str],
+        protected: &[&str],
+    ) -> SandboxProfile {
+        let paths = |names: &[&str]| names.iter().map(|name| root.join(name)).collect();
+        let limits = ProcessLimits {
+            memory_bytes: 0,
+            cpu_percent: 0,
+            processes: 0,
+            open_files: 0,
+            file_bytes: 0,
+        };
+        SandboxProfile {
+            writable: paths(writable),
+            protected: paths(protected),
+            protected_files: Vec::new(),
+            masked: Vec::new(),
+            network: NetworkAccess::Nothing,
+            limits,
+            tmp: root.to_owned(),
+            weaknesses: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_writable_folder_is_not_followed_through_a_link_in_another() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        for name in ["ws/sub/cache", "victim/cache"] {
+            std::fs::create_dir_all(root.join(name)).unwrap();
+        }
+        for (to, name) in [("../victim", "ws/link"), ("ws", "alias")] {
+            std::os::unix::fs::symlink(to, root.join(name)).unwrap();
+        }
+        let check = |writable: &[&str], expected: &[&str], linked: &[&str]| {
+            let layout = PathLayout::new(&profile(&root, writable, &[]), &|_| false);
+            let paths = |names: &[&str]| names.iter().map(|name| root.join(name)).collect();
+            let (expected, linked): (Vec<PathBuf>, Vec<PathBuf>) = (paths(expected), paths(linked));
+            assert_eq!(
+                layout.of(PathAccess::Writable).collect::<Vec<_>>(),
+                expected,
+                "{writable:?}"
+            );
+            assert_eq!(layout.linked_writable, linked, "{writable:?}");
+        };
+        check(&["alias", "ws/sub/../sub/cache"], &["ws", "ws/sub/cache"], &[]);
+        check(&["ws", "alias/sub", "ws/none"], &["ws", "ws/sub"], &[]);
+        check(&["ws", "ws/link/cache"], &["ws"], &["ws/link"]);
+        check(&["ws", "alias/link"], &["ws"], &["ws/link"]);
+        check(&["alias", "ws/link/cache"], &["ws"], &["ws/link"]);
+        // Nobody can have laid it there.
+        check(&["ws/link/cache"], &["victim/cache"], &[]);
+    }
+
+    #[test]
+    fn protected_paths_are_followed_from_the_writable_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        std::fs::create_dir_all(root.join("ws/.git/hooks")).unwrap();
+        std::os::unix::fs::symlink("real", root.join("ws/link")).unwrap();
+        std::fs::create_dir(root.join("ws/real")).unwrap();
+        let protected = ["ws/.git/hooks", "ws/.vscode/a", "ws/.vscode/b", "ws/link", "other"];
+        let mut profile = profile(&root, &["ws"], &protected);
+        let files = ["ws/.git/config", "ws/.git/info/attributes"];
+        profile.protected_files = files.map(|name| root.join(name)).to_vec();
+        let layout = PathLayout::new(&profile, &|_| false);
+        let held: Vec<_> = layout.of(PathAccess::Protected).collect();
+        assert_eq!(held, [root.join("ws/.git/hooks"), root.join("ws/real")]);
+        let missing = [
+            (root.join("ws/.git/config"), PlaceholderKind::File),
+            (root.join("ws/.git/info"), PlaceholderKind::Folder),
+            (root.join("ws/.vscode"), PlaceholderKind::Folder),
+        ];
+        assert_eq!(layout.missing, missing);
+        assert_eq!(layout.links, [root.join("ws/link")]);
+        std::fs::create_dir(root.join("ws/.git/info")).unwrap();
+        let stands_in = |path: &Path| path == root.join("ws/.git/info");
+        let again = PathLayout::new(&profile, &stands_in);
+        assert_eq!(again.missing, missing);
+        assert_eq!(layout.writable_above(&root.join("ws/.git/x")), Some(&*root.join("ws")));
+        assert_eq!(layout.writable_above(&root.join("ws/.git/hooks/x")), None);
+    }
+}

@@ -1,0 +1,249 @@
+//! What a process does to itself right before it becomes somebody else's program.
+//!
+//! Everything that can fail for want of memory or a file is done beforehand, in [`PreparedRestrictions::new`].
+//! [`PreparedRestrictions::apply`] only makes system calls, so it may run between fork and exec.
+
+use std::ffi::{CStr, CString};
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use rustix::io::Errno;
+use seccompiler::{BpfProgram, sock_filter};
+use serde::{Deserialize, Serialize};
+
+use super::landlock::{self, LandlockRule, TcpAccess};
+use super::syscall_filter::{self, SocketAccess, SyscallFilterError};
+
+/// Everything a process gives up, as data.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ProcessRestrictions {
+    /// The kernel's version of Landlock, and what it grants.
+    pub(crate) landlock: Option<(i32, Vec<LandlockRule>, TcpAccess)>,
+    /// The sockets it may open, when system calls can be filtered.
+    pub(crate) sockets: Option<SocketAccess>,
+    /// The filter that says so, where it was made beforehand.
+    pub(crate) filter: Vec<u64>,
+    /// Open files of one process.
+    pub(crate) open_files: u64,
+    /// The largest file it may write.
+    pub(crate) file_bytes: u64,
+}
+
+/// Why restrictions could not be made ready.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RestrictionError {
+    /// The kernel took no Landlock rules.
+    #[error("the kernel refused the rules about files")]
+    Landlock(#[source] io::Error),
+    /// There is no filter for system calls.
+    #[error(transparent)]
+    Filter(#[from] SyscallFilterError),
+    /// A path has a zero byte in it.
+    #[error("the folder's name holds a zero byte")]
+    FolderName,
+}
+
+/// Restrictions with all that the kernel wants to have at hand.
+#[derive(Debug)]
+pub(crate) struct PreparedRestrictions {
+    ruleset: Option<OwnedFd>,
+    filter: Option<BpfProgram>,
+    open_files: u64,
+    file_bytes: u64,
+    folder: CString,
+}
+
+impl PreparedRestrictions {
+    /// Makes them ready, with paths as they are now.
+    pub(crate) fn new(
+        restrictions: &ProcessRestrictions,
+        folder: &Path,
+    ) -> Result<Self, RestrictionError> {
+        let ruleset = match &restrictions.landlock {
+            Some((abi, rules, tcp)) => {
+                Some(landlock::ruleset(*abi, rules, *tcp).map_err(RestrictionError::Landlock)?)
+            }
+            None => None,
+        };
+        let filter = match restrictions.sockets {
+            None => None,
+            Some(sockets) if restrictions.filter.is_empty() => {
+                Some(syscall_filter::program(sockets)?)
+            }
+            Some(_) => Some(syscall_filter::from_numbers(&restrictions.filter)),
+        };
+        let folder = CString::new(folder.as_os_str().as_bytes())
+            .map_err(|_| RestrictionError::FolderName)?;
+        let ProcessRestrictions { open_files, file_bytes, .. } = *restrictions;
+        Ok(Self { ruleset, filter, open_files, file_bytes, folder })
+    }
+
+    /// Goes to the folder and gives everything up.
+    pub(crate) fn apply(&self) -> Result<(), RestrictionApplyError> {
+        take_defaults()?;
+        change_folder(&self.folder).map_err(RestrictionApplyError::Folder)?;
+        limit(libc::RLIMIT_NOFILE, self.open_files)?;
+        limit(libc::RLIMIT_FSIZE, self.file_bytes)?;
+        close_on_exec(&[])?;
+        drop_privileges()?;
+        if let Some(ruleset) = &self.ruleset {
+            landlock::restrict(ruleset.as_raw_fd()).map_err(Errno::from_raw_os_error)?;
+        }
+        match &self.filter {
+            Some(filter) => Ok(install(filter)?),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What could not be given up, as the system says it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum RestrictionApplyError {
+    /// The folder to be in cannot be entered.
+    Folder(Errno),
+    /// Something else.
+    Other(Errno),
+}
+
+impl From<Errno> for RestrictionApplyError {
+    fn from(errno: Errno) -> Self {
+        Self::Other(errno)
+    }
+}
+
+impl From<RestrictionApplyError> for Errno {
+    fn from(error: RestrictionApplyError) -> Self {
+        match error {
+            RestrictionApplyError::Folder(errno) | RestrictionApplyError::Other(errno) => errno,
+        }
+    }
+}
+
+/// Leaves the terminal, so that nothing can be typed into it. A process that leads a session of its
+/// own already keeps it, and with it the terminal that it was given.
+#[expect(unsafe_code, reason = "between fork and exec only bare system calls are sound")]
+pub(crate) fn lead_session() {
+    // SAFETY: touches no memory of ours. Refused to a process that leads already.
+    unsafe { libc::setsid() };
+}
+
+/// Takes harmless defaults for what is inherited.
+#[expect(unsafe_code, reason = "between fork and exec only bare system calls are sound")]
+pub(crate) fn take_defaults() -> Result<(), Errno> {
+    // SAFETY: touches no memory of ours, and cannot fail.
+    unsafe { libc::umask(0o022) };
+    limit(libc::RLIMIT_CORE, 0)
+}
+
+/// Has every handle but the first three and those `kept` closed when the next program starts.
+#[expect(unsafe_code, reason = "between fork and exec only bare system calls are sound")]
+pub(crate) fn close_on_exec(kept: &[RawFd]) -> Result<(), Errno> {
+    // SAFETY: marks handles; closes none.
+    let done =
+        unsafe { libc::syscall(libc::SYS_close_range, 3_u32, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) };
+    if done != 0 {
+        return Err(last_error());
+    }
+    for fd in kept {
+        // SAFETY: sets the flags of one handle.
+        check(unsafe { libc::fcntl(*fd, libc::F_SETFD, 0) })?;
+    }
+    Ok(())
+}
+
+/// Goes to a folder.
+pub(crate) fn go_to(folder: &Path) -> Result<(), Errno> {
+    let folder = CString::new(folder.as_os_str().as_bytes()).map_err(|_| Errno::INVAL)?;
+    change_folder(&folder)
+}
+
+#[expect(unsafe_code, reason = "between fork and exec only bare system calls are sound")]
+fn change_folder(folder: &CStr) -> Result<(), Errno> {
+    // SAFETY: the name ends with a zero and lives across the call.
+    check(unsafe { libc::chdir(folder.as_ptr()) })
+}
+
+#[expect(unsafe_code, reason = "between fork and exec only bare system calls are sound")]
+fn limit(resource: libc::__rlimit_resource_t, most: u64) -> Result<(), Errno> {
+    let mut now = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `now` is live and of the type the kernel fills in.
+    check(unsafe { libc::getrlimit(resource, &raw mut now) })?;
+    // A limit that is tighter already stays.
+    let most = most.min(now.rlim_max);
+    let new = libc::rlimit { rlim_cur: most, rlim_max: most };
+    // SAFETY: `new` is live and only read.
+    check(unsafe { libc::setrlimit(resource, &raw const new) })
+}
+
+#[repr(C)]
+struct CapabilityHeader {
+    version: u32,
+    pid: i32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct CapabilityData {
+    effective: u32,
+    permitted: u32,
+    inheritable: u32,
+}
+
+/// Gives up every capability, and the ways to gain one: programs that run as their owner do not.
+///
+/// Root without capabilities is an ordinary user who owns root's files. In a folder where others
+/// own files, it can do with them what their modes say.
+#[expect(unsafe_code, reason = "between fork and exec only bare system calls are sound")]
+fn drop_privileges() -> Result<(), Errno> {
+    const VERSION_3: u32 = 0x2008_0522;
+    const CAPABILITIES_MAX: libc::c_ulong = 64;
+    // SAFETY: takes numbers only.
+    check(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1_u64, 0_u64, 0_u64, 0_u64) })?;
+    for capability in 0..CAPABILITIES_MAX {
+        // Refused past the last one, and to those who hold nothing and have nothing to lose.
+        // SAFETY: takes numbers only.
+        if unsafe { libc::prctl(libc::PR_CAPBSET_DROP, capability, 0_u64, 0_u64, 0_u64) } != 0 {
+            break;
+        }
+    }
+    let header = CapabilityHeader { version: VERSION_3, pid: 0 };
+    let nothing = [CapabilityData { effective: 0, permitted: 0, inheritable: 0 }; 2];
+    // SAFETY: version 3 of the call reads one header and two sets, all of them live.
+    let done =
+        unsafe { libc::syscall(libc::SYS_capset, std::ptr::from_ref(&header), nothing.as_ptr()) };
+    if done == 0 { Ok(()) } else { Err(last_error()) }
+}
+
+#[repr(C)]
+struct SeccompProgram {
+    len: u16,
+    filter: *const sock_filter,
+}
+
+#[expect(unsafe_code, reason = "between fork and exec only bare system calls are sound")]
+fn install(filter: &BpfProgram) -> Result<(), Errno> {
+    let len = u16::try_from(filter.len()).map_err(|_| Errno::INVAL)?;
+    let program = SeccompProgram { len, filter: filter.as_ptr() };
+    // SAFETY: `program` points at `len` live instructions, which the kernel copies and checks.
+    let done = unsafe {
+        libc::syscall(
+            libc::SYS_seccomp,
+            libc::SECCOMP_SET_MODE_FILTER,
+            0_u32,
+            std::ptr::from_ref(&program),
+        )
+    };
+    if done == 0 { Ok(()) } else { Err(last_error()) }
+}
+
+fn check(result: libc::c_int) -> Result<(), Errno> {
+    if result < 0 { Err(last_error()) } else { Ok(()) }
+}
+
+#[expect(unsafe_code, reason = "the standard library's way may allocate")]
+fn last_error() -> Errno {
+    // SAFETY: the location of this thread's error number is always valid.
+    Errno::from_raw_os_error(unsafe { *libc::__errno_location() })
+}

@@ -1,0 +1,489 @@
+//! The system calls that a child may not make.
+//!
+//! Everything is allowed but a list: calls that reach into other processes, change what the kernel
+//! is, or open the large and seldom used doors through which it was broken before. What builds,
+//! tests and version control need stays. A refused call answers `EPERM`, as in a container, so that
+//! programs take the path they have for that.
+
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule, TargetArch, sock_filter,
+};
+use serde::{Deserialize, Serialize};
+
+/// Which sockets a child may open. Unix sockets, which can be the host's, only come with namespaces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum SocketAccess {
+    /// None but pairs that stay connected.
+    Pairs,
+    /// Unix sockets.
+    Unix,
+    /// Internet sockets.
+    Internet,
+    /// Both.
+    UnixAndInternet,
+}
+
+/// The filter could not be made for this processor.
+#[derive(Debug, thiserror::Error)]
+#[error("no system call filter can be made for this processor")]
+pub(crate) struct SyscallFilterError(#[source] Option<seccompiler::BackendError>);
+
+impl From<seccompiler::BackendError> for SyscallFilterError {
+    fn from(error: seccompiler::BackendError) -> Self {
+        Self(Some(error))
+    }
+}
+
+/// Calls refused whatever their arguments.
+const REFUSED: &[libc::c_long] = &[
+    // Other processes.
+    libc::SYS_ptrace,
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    libc::SYS_process_madvise,
+    libc::SYS_pidfd_getfd,
+    libc::SYS_kcmp,
+    libc::SYS_move_pages,
+    libc::SYS_migrate_pages,
+    // The kernel's own machines.
+    libc::SYS_bpf,
+    libc::SYS_perf_event_open,
+    libc::SYS_userfaultfd,
+    libc::SYS_io_uring_setup,
+    libc::SYS_io_uring_enter,
+    libc::SYS_io_uring_register,
+    libc::SYS_fanotify_init,
+    libc::SYS_lookup_dcookie,
+    // Keys of the person, which belong to no file.
+    libc::SYS_keyctl,
+    libc::SYS_add_key,
+    libc::SYS_request_key,
+    // Mounts and roots.
+    libc::SYS_mount,
+    libc::SYS_umount2,
+    libc::SYS_move_mount,
+    libc::SYS_open_tree,
+    libc::SYS_fsopen,
+    libc::SYS_fsconfig,
+    libc::SYS_fsmount,
+    libc::SYS_fspick,
+    libc::SYS_mount_setattr,
+    libc::SYS_pivot_root,
+    libc::SYS_chroot,
+    libc::SYS_setns,
+    libc::SYS_open_by_handle_at,
+    // The machine.
+    libc::SYS_kexec_load,
+    libc::SYS_kexec_file_load,
+    libc::SYS_init_module,
+    libc::SYS_finit_module,
+    libc::SYS_delete_module,
+    libc::SYS_swapon,
+    libc::SYS_swapoff,
+    libc::SYS_reboot,
+    libc::SYS_sethostname,
+    libc::SYS_setdomainname,
+    libc::SYS_acct,
+    libc::SYS_quotactl,
+    libc::SYS_quotactl_fd,
+    libc::SYS_syslog,
+    libc::SYS_vhangup,
+    libc::SYS_nfsservctl,
+    libc::SYS_settimeofday,
+    libc::SYS_clock_settime,
+    libc::SYS_clock_adjtime,
+    libc::SYS_adjtimex,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_iopl,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_ioperm,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_modify_ldt,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_uselib,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_ustat,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_sysfs,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS__sysctl,
+];
+
+/// Memory and messages that belong to the machine, refused where there is no namespace for them.
+/// Not only the calls that find them: their numbers can be guessed.
+const SHARED_WITH_HOST: &[libc::c_long] = &[
+    libc::SYS_shmget,
+    libc::SYS_shmat,
+    libc::SYS_shmctl,
+    libc::SYS_semget,
+    libc::SYS_semctl,
+    libc::SYS_semop,
+    libc::SYS_semtimedop,
+    libc::SYS_msgget,
+    libc::SYS_msgctl,
+    libc::SYS_msgrcv,
+    libc::SYS_msgsnd,
+    libc::SYS_mq_open,
+    libc::SYS_mq_unlink,
+];
+
+/// Calls that slow down, pin or limit the process that their first argument names.
+///
+/// Where there is no namespace of processes they are refused for anybody but the caller: zero is
+/// among the others. In a namespace all are the command's own but the first, which is ours and
+/// keeps the limits for the rest; threads have numbers too, and libraries pin them by those.
+const ABOUT_A_PROCESS: &[libc::c_long] = &[
+    libc::SYS_prlimit64,
+    libc::SYS_sched_setaffinity,
+    libc::SYS_sched_setattr,
+    libc::SYS_sched_setparam,
+    libc::SYS_sched_setscheduler,
+];
+
+/// The same by their second argument, with the value of the first that means all of a user's.
+const ABOUT_PROCESSES: &[(libc::c_long, u64)] =
+    &[(libc::SYS_setpriority, libc::PRIO_USER as u64), (libc::SYS_ioprio_set, IOPRIO_WHO_USER)];
+
+const IOPRIO_WHO_USER: u64 = 3;
+
+/// The number of the first process of a namespace.
+const FIRST_PROCESS: u64 = 1;
+
+/// The kind of a socket without its flags.
+const SOCKET_KIND: u64 = 0xf;
+
+/// Bits of `clone` and `unshare` that make a namespace.
+const NEW_NAMESPACES: &[libc::c_int] = &[
+    libc::CLONE_NEWNS,
+    libc::CLONE_NEWCGROUP,
+    libc::CLONE_NEWUTS,
+    libc::CLONE_NEWIPC,
+    libc::CLONE_NEWUSER,
+    libc::CLONE_NEWPID,
+    libc::CLONE_NEWNET,
+];
+
+/// Makes a namespace for time; in `clone` the bit belongs to the exit signal.
+const CLONE_NEWTIME: libc::c_int = 0x80;
+
+/// Types into the terminal as if a person had.
+const TYPES_INTO_TERMINALS: &[u64] = &[libc::TIOCSTI, libc::TIOCLINUX];
+
+/// Every filter there is, made once: what is forked afterwards has them.
+static MADE: [OnceLock<BpfProgram>; 4] = [const { OnceLock::new() }; 4];
+
+/// The filter, ready for the kernel.
+pub(crate) fn program(sockets: SocketAccess) -> Result<BpfProgram, SyscallFilterError> {
+    let Some(made) = MADE.get(sockets as usize) else { return made_for(sockets) };
+    if let Some(program) = made.get() {
+        return Ok(program.clone());
+    }
+    let program = made_for(sockets)?;
+    Ok(made.get_or_init(|| program).clone())
+}
+
+/// Makes every filter ahead of its use, so that no command waits for it.
+pub(crate) fn make_all() {
+    for sockets in [
+        SocketAccess::Pairs,
+        SocketAccess::Unix,
+        SocketAccess::Internet,
+        SocketAccess::UnixAndInternet,
+    ] {
+        // One that cannot be made is told to the command that needs it.
+        let made = program(sockets);
+        drop(made);
+    }
+}
+
+/// A filter as numbers, to hand it to another process.
+pub(crate) fn to_numbers(program: &BpfProgram) -> Vec<u64> {
+    let number = |step: &sock_filter| {
+        let [a, b] = step.code.to_ne_bytes();
+        let [c, d, e, f] = step.k.to_ne_bytes();
+        u64::from_ne_bytes([a, b, step.jt, step.jf, c, d, e, f])
+    };
+    program.iter().map(number).collect()
+}
+
+/// A filter out of its numbers.
+pub(crate) fn from_numbers(numbers: &[u64]) -> BpfProgram {
+    let step = |number: &u64| {
+        let [a, b, jt, jf, c, d, e, f] = number.to_ne_bytes();
+        let (code, k) = (u16::from_ne_bytes([a, b]), u32::from_ne_bytes([c, d, e, f]));
+        sock_filter { code, jt, jf, k }
+    };
+    numbers.iter().map(step).collect()
+}
+
+fn made_for(sockets: SocketAccess) -> Result<BpfProgram, SyscallFilterError> {
+    let filter = SeccompFilter::new(
+        rules(sockets)?,
+        SeccompAction::Allow,
+        SeccompAction::Errno(libc::EPERM.unsigned_abs()),
+        target()?,
+    )?;
+    let body: BpfProgram = filter.try_into()?;
+    Ok(preamble().into_iter().chain(refusals(sockets)?).chain(body).collect())
+}
+
+/// Refuses the calls that are refused whatever their arguments; any other goes on behind it.
+///
+/// A search and no list: when a filter is installed, the kernel runs it once for every number there
+/// is, and a command waits for that.
+fn refusals(sockets: SocketAccess) -> Result<BpfProgram, SyscallFilterError> {
+    let shared = match sockets {
+        SocketAccess::Pairs | SocketAccess::Internet => SHARED_WITH_HOST,
+        SocketAccess::Unix | SocketAccess::UnixAndInternet => &[],
+    };
+    let calls = REFUSED.iter().chain(shared).map(|call| u32::try_from(*call));
+    let mut calls = calls.collect::<Result<Vec<u32>, _>>().map_err(|_| SyscallFilterError(None))?;
+    calls.sort_unstable();
+    calls.dedup();
+    let mut steps = search(&calls, 0).ok_or(SyscallFilterError(None))?;
+    steps.push(step(RETURN, 0, 0, ERRNO | libc::EPERM.unsigned_abs()));
+    Ok(steps)
+}
+
+/// Jumps over `after` steps if the number that was loaded is among these, which are in order, and
+/// over one more if it is not. Nothing when that is too far.
+fn search(calls: &[u32], after: usize) -> Option<Vec<sock_filter>> {
+    if let [call] = calls {
+        let (found, not) = (u8::try_from(after).ok()?, u8::try_from(after + 1).ok()?);
+        return Some(vec![step(JUMP_EQUAL, found, not, *call)]);
+    }
+    let (low, high) = calls.split_at(calls.len() / 2);
+    let first = *high.first()?;
+    let high = search(high, after)?;
+    let low = search(low, after + high.len())?;
+    let over = u8::try_from(low.len()).ok()?;
+    Some([vec![step(JUMP_AT_LEAST, over, 0, first)], low, high].concat())
+}
+
+fn target() -> Result<TargetArch, SyscallFilterError> {
+    std::env::consts::ARCH.try_into().map_err(|_| SyscallFilterError(None))
+}
+
+/// Calls that are refused with certain arguments.
+fn rules(sockets: SocketAccess) -> Result<BTreeMap<i64, Vec<SeccompRule>>, SyscallFilterError> {
+    let mut rules = BTreeMap::new();
+    let mut namespaces = Vec::new();
+    for bit in NEW_NAMESPACES {
+        namespaces.push(has_bit(0, bit.unsigned_abs())?);
+    }
+    rules.insert(libc::SYS_clone, namespaces.clone());
+    namespaces.push(has_bit(0, CLONE_NEWTIME.unsigned_abs())?);
+    rules.insert(libc::SYS_unshare, namespaces);
+    let mut typing = Vec::new();
+    for request in TYPES_INTO_TERMINALS {
+        // The kernel looks at the low half of the number only, and so do we.
+        typing.push(SeccompRule::new(vec![argument(1, SeccompCmpOp::Eq, *request)?])?);
+    }
+    rules.insert(libc::SYS_ioctl, typing);
+    rules.insert(libc::SYS_socket, refused_sockets(sockets)?);
+    let pairs = none_of(&[libc::AF_UNIX])?;
+    rules.insert(libc::SYS_socketpair, vec![pairs]);
+    let others = match sockets {
+        SocketAccess::Pairs | SocketAccess::Internet => {
+            stay_in_pairs(&mut rules)?;
+            (SeccompCmpOp::Ne, 0)
+        }
+        SocketAccess::Unix | SocketAccess::UnixAndInternet => (SeccompCmpOp::Eq, FIRST_PROCESS),
+    };
+    leave_processes_alone(&mut rules, others)?;
+    Ok(rules)
+}
+
+/// Nobody slows down or limits the processes whose numbers compare like this.
+fn leave_processes_alone(
+    rules: &mut BTreeMap<i64, Vec<SeccompRule>>,
+    (compares, number): (SeccompCmpOp, u64),
+) -> Result<(), SyscallFilterError> {
+    let named = |at: u8| -> Result<SeccompRule, SyscallFilterError> {
+        Ok(SeccompRule::new(vec![argument(at, compares.clone(), number)?])?)
+    };
+    for call in ABOUT_A_PROCESS {
+        rules.insert(*call, vec![named(0)?]);
+    }
+    for (call, everybody) in ABOUT_PROCESSES {
+        let all = SeccompRule::new(vec![argument(0, SeccompCmpOp::Eq, *everybody)?])?;
+        rules.insert(*call, vec![named(1)?, all]);
+    }
+    Ok(())
+}
+
+/// Where services of the host can be named, they cannot be reached.
+fn stay_in_pairs(rules: &mut BTreeMap<i64, Vec<SeccompRule>>) -> Result<(), SyscallFilterError> {
+    // One of a pair for datagrams can send to whomever it names.
+    let pairs = rules.entry(libc::SYS_socketpair).or_default();
+    for kind in [libc::SOCK_DGRAM, libc::SOCK_RAW] {
+        let is_kind = SeccompCmpOp::MaskedEq(SOCKET_KIND);
+        pairs.push(SeccompRule::new(vec![argument(1, is_kind, u64::from(kind.unsigned_abs()))?])?);
+    }
+    Ok(())
+}
+
+fn refused_sockets(sockets: SocketAccess) -> Result<Vec<SeccompRule>, SyscallFilterError> {
+    let internet = [libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
+    let both = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
+    let families: &[libc::c_int] = match sockets {
+        SocketAccess::Pairs => return Ok(Vec::new()),
+        SocketAccess::Unix => &[libc::AF_UNIX],
+        SocketAccess::Internet => &internet,
+        SocketAccess::UnixAndInternet => &both,
+    };
+    // Resolvers ask for the machine's addresses over netlink; its other services are for the root
+    // of the machine.
+    let other_netlink = SeccompRule::new(vec![
+        argument(0, SeccompCmpOp::Eq, u64::from(libc::AF_NETLINK.unsigned_abs()))?,
+        argument(2, SeccompCmpOp::Ne, u64::from(libc::NETLINK_ROUTE.unsigned_abs()))?,
+    ])?;
+    Ok(vec![none_of(families)?, other_netlink])
+}
+
+fn none_of(families: &[libc::c_int]) -> Result<SeccompRule, SyscallFilterError> {
+    let mut conditions = Vec::new();
+    for family in families {
+        conditions.push(argument(0, SeccompCmpOp::Ne, u64::from(family.unsigned_abs()))?);
+    }
+    Ok(SeccompRule::new(conditions)?)
+}
+
+fn has_bit(at: u8, bit: u32) -> Result<SeccompRule, SyscallFilterError> {
+    let bit = u64::from(bit);
+    Ok(SeccompRule::new(vec![argument(at, SeccompCmpOp::MaskedEq(bit), bit)?])?)
+}
+
+fn argument(at: u8, op: SeccompCmpOp, value: u64) -> Result<SeccompCondition, SyscallFilterError> {
+    Ok(SeccompCondition::new(at, SeccompCmpArgLen::Dword, op, value)?)
+}
+
+#[cfg(target_arch = "x86_64")]
+const AUDIT_ARCH: u32 = 0xc000_003e;
+#[cfg(target_arch = "aarch64")]
+const AUDIT_ARCH: u32 = 0xc000_00b7;
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+const AUDIT_ARCH: u32 = 0;
+
+/// Numbers from here on are calls of the x32 interface. They pass for x86-64 and have numbers of
+/// their own, so a list of numbers does not see them.
+const X32_CALLS: u32 = 0x4000_0000;
+
+// Steps of a filter, and what it can answer.
+const LOAD: u16 = 0x20;
+const JUMP_EQUAL: u16 = 0x15;
+const JUMP_AT_LEAST: u16 = 0x35;
+const RETURN: u16 = 0x06;
+const KILL_PROCESS: u32 = 0x8000_0000;
+const ERRNO: u32 = 0x0005_0000;
+
+fn step(code: u16, jt: u8, jf: u8, k: u32) -> sock_filter {
+    sock_filter { code, jt, jf, k }
+}
+
+/// What the list cannot say: calls of other interfaces end the process, and `clone3`, whose flags
+/// lie in memory where no filter sees them, does not exist; libraries then fall back to `clone`.
+fn preamble() -> Vec<sock_filter> {
+    let clone3 = u32::try_from(libc::SYS_clone3).unwrap_or(u32::MAX);
+    vec![
+        step(LOAD, 0, 0, 4),
+        step(JUMP_EQUAL, 1, 0, AUDIT_ARCH),
+        step(RETURN, 0, 0, KILL_PROCESS),
+        step(LOAD, 0, 0, 0),
+        step(JUMP_AT_LEAST, 0, 1, X32_CALLS),
+        step(RETURN, 0, 0, KILL_PROCESS),
+        step(JUMP_EQUAL, 0, 1, clone3),
+        step(RETURN, 0, 0, ERRNO | libc::ENOSYS.unsigned_abs()),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_filter_arrives_as_it_was() {
+        let filter = program(SocketAccess::Unix).unwrap();
+        assert_eq!(from_numbers(&to_numbers(&filter)), filter);
+    }
+
+    /// What a filter answers to a call with these arguments, and after how many steps.
+    fn answer(filter: &[sock_filter], call: u32, args: [u32; 6]) -> (u32, usize) {
+        let (mut at, mut value, mut count) = (0, 0, 0);
+        loop {
+            let sock_filter { code, jt, jf, k } = filter[at];
+            count += 1;
+            at += 1;
+            let jump = |holds: bool| usize::from(if holds { jt } else { jf });
+            match code {
+                LOAD => {
+                    value = match k {
+                        0 => call,
+                        4 => AUDIT_ARCH,
+                        // The low halves of the arguments, on a little-endian machine.
+                        k => args[usize::try_from((k - 16) / 8).unwrap()],
+                    }
+                }
+                0x54 => value &= k,
+                0x05 => at += usize::try_from(k).unwrap(),
+                JUMP_EQUAL => at += jump(value == k),
+                JUMP_AT_LEAST => at += jump(value >= k),
+                0x25 => at += jump(value > k),
+                RETURN => return (k, count),
+                code => panic!("no such step: {code:#x}"),
+            }
+        }
+    }
+
+    #[test]
+    fn exactly_the_listed_calls_are_refused_and_soon() {
+        const ALLOW: u32 = 0x7fff_0000;
+        let refused = ERRNO | libc::EPERM.unsigned_abs();
+        for sockets in [SocketAccess::Unix, SocketAccess::Pairs] {
+            let filter = program(sockets).unwrap();
+            for call in 0..1024_u32 {
+                let number = libc::c_long::from(call);
+                // Of a pair of sockets, and of a socket, these are Unix ones.
+                let (said, steps) = answer(&filter, call, [1, 0, 0, 0, 0, 0]);
+                let is_listed = REFUSED.contains(&number)
+                    || ABOUT_A_PROCESS.contains(&number)
+                    || sockets == SocketAccess::Pairs
+                        && (SHARED_WITH_HOST.contains(&number) || number == libc::SYS_socket);
+                let expected = match number {
+                    libc::SYS_clone3 => ERRNO | libc::ENOSYS.unsigned_abs(),
+                    _ if is_listed => refused,
+                    _ => ALLOW,
+                };
+                assert_eq!(said, expected, "{call} with {sockets:?}");
+                let looks_at_args = [
+                    libc::SYS_clone,
+                    libc::SYS_unshare,
+                    libc::SYS_ioctl,
+                    libc::SYS_socket,
+                    libc::SYS_socketpair,
+                ];
+                assert!(steps < 64 || looks_at_args.contains(&number), "{call}: {steps} steps");
+            }
+            let new_user = [libc::CLONE_NEWUSER.unsigned_abs(), 0, 0, 0, 0, 0];
+            let unshare = u32::try_from(libc::SYS_unshare).unwrap();
+            assert_eq!(answer(&filter, unshare, new_user).0, refused);
+        }
+    }
+
+    #[test]
+    fn every_filter_fits_the_kernel() {
+        for sockets in [
+            SocketAccess::Pairs,
+            SocketAccess::Unix,
+            SocketAccess::Internet,
+            SocketAccess::UnixAndInternet,
+        ] {
+            let length = program(sockets).unwrap().len();
+            assert!((100..4096).contains(&length), "{sockets:?}: {length}");
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! A folder held open, and what lies beneath it.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::fs::{AtFlags, Mode, OFlags};
+use zero_core::ToolError;
+
+use crate::file_error;
+use crate::file_facts::{FileFacts, FileType};
+use crate::open_beneath;
+use crate::resolved_path::{folder_flags, refuse_procfs, wrong_type};
+
+/// One entry of a folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FolderEntry {
+    /// Its name.
+    pub name: OsString,
+    /// What it is.
+    pub file_type: FileType,
+    /// Size in bytes, for ordinary files.
+    pub size: u64,
+}
+
+/// A folder held open for walking.
+#[derive(Clone, Debug)]
+pub struct FolderHandle {
+    dir: Arc<OwnedFd>,
+    path: PathBuf,
+    shown: String,
+}
+
+impl FolderHandle {
+    pub(crate) fn new(dir: OwnedFd, path: &Path, shown: &str) -> Self {
+        Self { dir: Arc::new(dir), path: path.to_owned(), shown: shown.to_owned() }
+    }
+
+    /// Its canonical path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What it holds, unsorted.
+    pub fn entries(&self) -> Result<Vec<FolderEntry>, ToolError> {
+        let fail = |errno| file_error::from_errno("list", &self.shown, errno);
+        let mut entries = Vec::new();
+        for entry in rustix::fs::Dir::read_from(&self.dir).map_err(fail)? {
+            let entry = entry.map_err(fail)?;
+            let name = OsStr::from_bytes(entry.file_name().to_bytes());
+            if name == "." || name == ".." {
+                continue;
+            }
+            // An entry that vanished between the listing and the look is simply gone.
+            if let Ok(stat) = rustix::fs::statat(&self.dir, name, AtFlags::SYMLINK_NOFOLLOW) {
+                let facts = FileFacts::of(&stat);
+                let size = if facts.file_type == FileType::File { facts.size } else { 0 };
+                entries.push(FolderEntry {
+                    name: name.to_owned(),
+                    file_type: facts.file_type,
+                    size,
+                });
+            }
+        }
+        Ok(entries)
+    }
+
+    /// Opens an ordinary file somewhere beneath this folder for reading, without following a link
+    /// at any step. `None` when it is not an ordinary file, is gone, or may not be read.
+    pub fn open_beneath(&self, relative: &Path) -> Option<File> {
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let file = File::from(open_beneath::open(&self.dir, relative, flags).ok()?);
+        (FileFacts::of_file(&file).ok()?.file_type == FileType::File).then_some(file)
+    }
+
+    /// What is known of something beneath this folder, found without following a link at any step.
+    pub fn facts_beneath(&self, relative: &Path) -> Option<FileFacts> {
+        let (above, name) = (relative.parent()?, relative.file_name()?);
+        let dir = open_beneath::open(&self.dir, above, folder_flags()).ok()?;
+        let stat = rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+        Some(FileFacts::of(&stat))
+    }
+
+    /// Opens the ordinary file that a name leads to, links followed, as a library will that takes
+    /// nothing but names. A relative name starts here. An error is what must not be read: a pipe
+    /// or device, which may block or never end, or one of the kernel's views of processes.
+    pub fn open_named(&self, name: &Path) -> Result<OpenedEntry, ToolError> {
+        let Ok(stat) = rustix::fs::statat(&self.dir, name, AtFlags::empty()) else {
+            return Ok(OpenedEntry::Nothing);
+        };
+        let shown = name.display().to_string();
+        match FileFacts::of(&stat).file_type {
+            FileType::File => {}
+            FileType::Directory => return Ok(OpenedEntry::Folder),
+            other => return Err(wrong_type(&shown, other)),
+        }
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let Ok(file) = rustix::fs::openat(&self.dir, name, flags, Mode::empty()) else {
+            return Ok(OpenedEntry::Nothing);
+        };
+        refuse_procfs(&file, &shown)?;
+        let file = File::from(file);
+        match FileFacts::of_file(&file).map(|facts| facts.file_type) {
+            Ok(FileType::File) => Ok(OpenedEntry::File(file)),
+            Ok(other) => Err(wrong_type(&shown, other)),
+            Err(_) => Ok(OpenedEntry::Nothing),
+        }
+    }
+}
+
+/// What a name leads to.
+#[derive(Debug)]
+pub enum OpenedEntry {
+    /// Nothing, or nothing that may be read.
+    Nothing,
+    /// A folder.
+    Folder,
+    /// An ordinary file, open for reading.
+    File(File),
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::disallowed_methods, reason = "tests set up real files")]
+    use super::*;
+    use crate::{FinalLinkMode, Workspace};
+    use std::os::unix::fs::symlink;
+    use zero_core::ErrorReason;
+
+    /// A folder `base` with one of everything, beside a folder with a secret.
+    fn folder(temp: &Path) -> FolderHandle {
+        std::fs::create_dir_all(temp.join("base/sub")).unwrap();
+        std::fs::create_dir(temp.join("outside")).unwrap();
+        for file in ["base/file", "base/sub/file", "base/sub/other", "outside/secret"] {
+            std::fs::write(temp.join(file), "text").unwrap();
+        }
+        for (points_at, link) in
+            [("file", "link"), ("../outside", "leak"), ("/dev/null", "null"), ("gone", "dangling")]
+        {
+            symlink(points_at, temp.join("base").join(link)).unwrap();
+        }
+        symlink("/proc/self/status", temp.join("base/proc")).unwrap();
+        let made = std::process::Command::new("mkfifo").arg(temp.join("base/pipe")).status();
+        assert!(made.unwrap().success());
+        let workspace = Workspace::open(&[temp.join("base")], None).unwrap();
+        workspace.locate(".", FinalLinkMode::Follow).unwrap().open_folder().unwrap()
+    }
+
+    #[test]
+    fn only_an_ordinary_file_is_opened_and_no_link_is_followed_on_the_way() {
+        let temp = tempfile::tempdir().unwrap();
+        let folder = folder(temp.path());
+        for (path, opens, looks_like) in [
+            ("file", true, Some(FileType::File)),
+            ("sub/file", true, Some(FileType::File)),
+            ("sub/other", true, Some(FileType::File)),
+            ("sub/gone", false, None),
+            ("sub", false, Some(FileType::Directory)),
+            ("pipe", false, Some(FileType::Special)),
+            ("link", false, Some(FileType::Symlink)),
+            ("leak", false, Some(FileType::Symlink)),
+            ("leak/secret", false, None),
+            ("../outside/secret", false, None),
+        ] {
+            let path = Path::new(path);
+            assert_eq!(folder.open_beneath(path).is_some(), opens, "{path:?}");
+            let facts = folder.facts_beneath(path);
+            assert_eq!(facts.map(|facts| facts.file_type), looks_like, "{path:?}");
+        }
+    }
+
+    #[test]
+    fn a_name_is_opened_when_it_leads_to_an_ordinary_file() {
+        let temp = tempfile::tempdir().unwrap();
+        let folder = folder(temp.path());
+        for (name, expected) in [
+            ("file", Ok("file")),
+            ("link", Ok("file")),
+            ("leak/secret", Ok("file")),
+            ("sub", Ok("folder")),
+            ("dangling", Ok("nothing")),
+            ("gone", Ok("nothing")),
+            ("pipe", Err(Some(ErrorReason::SpecialFile))),
+            ("null", Err(Some(ErrorReason::SpecialFile))),
+            #[cfg(target_os = "linux")]
+            ("proc", Err(Some(ErrorReason::SpecialFile))),
+        ] {
+            let word = |named| match named {
+                OpenedEntry::Nothing => "nothing",
+                OpenedEntry::Folder => "folder",
+                OpenedEntry::File(_) => "file",
+            };
+            for name in [Path::new(name), &temp.path().join("base").join(name)] {
+                let found = folder.open_named(name).map(word).map_err(|error| error.reason());
+                assert_eq!(found, expected, "{name:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! Folders that last as long as somebody uses them, however that somebody ends.
+//!
+//! What a session keeps goes when the session ends; a process that is killed cannot see to that.
+//! So each such folder has a lock that its users share, and the kernel frees when they die: the last
+//! one to leave takes the folder away, and what nobody holds any more is swept by the next to come.
+//!
+//! The lock is there before the folder and goes after it, so a folder without one is nobody's.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::time::Duration;
+
+use crate::state_dir::StateDir;
+
+/// Where the locks are, in zero's own folder.
+const LOCKS: &str = "leases";
+/// What stands between the shelf and the name of a folder in the name of its lock.
+const SEPARATOR: char = '@';
+/// How often a lock that somebody takes away meanwhile is made again.
+const TRIES_MAX: u32 = 200;
+/// How long to wait between tries.
+const PAUSE: Duration = Duration::from_millis(1);
+/// Folders that one sweep takes away; the next one goes on.
+const SWEPT_MAX: usize = 64;
+/// Names that one sweep looks at.
+const LOOKED_AT_MAX: usize = 4_096;
+
+/// A folder in use. Dropping it takes the folder away, unless somebody else uses it too.
+#[derive(Debug)]
+pub struct FolderLease {
+    state: StateDir,
+    shelf: &'static str,
+    name: String,
+    lock: File,
+}
+
+impl FolderLease {
+    /// Takes the folder `name` on a shelf of zero's own folder, and makes it.
+    pub fn take(state: &StateDir, shelf: &'static str, name: &str) -> io::Result<Self> {
+        let locks = state.child(LOCKS);
+        let lock_name = lock_name(shelf, name);
+        for _ in 0..TRIES_MAX {
+            let lock = locks.lock_file(&lock_name)?;
+            // Whoever holds it alone is about to remove it.
+            lock.lock_shared()?;
+            if is_still_there(&locks, &lock_name, &lock) {
+                let lease = Self { state: state.clone(), shelf, name: name.to_owned(), lock };
+                lease.folder().create()?;
+                return Ok(lease);
+            }
+            std::thread::sleep(PAUSE);
+        }
+        Err(io::Error::new(io::ErrorKind::WouldBlock, "its lock is taken away again and again"))
+    }
+
+    /// The folder.
+    #[must_use]
+    pub fn folder(&self) -> StateDir {
+        self.state.child(self.shelf).child(&self.name)
+    }
+}
+
+impl Drop for FolderLease {
+    fn drop(&mut self) {
+        // To hold it alone, one lets go first; whoever comes in between keeps the folder.
+        let _ = self.lock.unlock();
+        remove(&self.state, self.shelf, &self.name, &self.lock);
+    }
+}
+
+/// Takes away the folders of these shelves that nobody uses. Returns how many there were.
+pub fn sweep(state: &StateDir, shelves: &[&'static str]) -> usize {
+    let locks = state.child(LOCKS);
+    let mut swept = 0;
+    for shelf in shelves {
+        let names = state.child(shelf).names().unwrap_or_default();
+        for name in names.iter().take(LOOKED_AT_MAX) {
+            if swept >= SWEPT_MAX {
+                return swept;
+            }
+            // What is no folder is somebody else's.
+            if !state.child(shelf).child(name).path().is_dir() {
+                continue;
+            }
+            let Ok(lock) = locks.lock_file(&lock_name(shelf, name)) else { continue };
+            swept += usize::from(remove(state, shelf, name, &lock));
+        }
+    }
+    swept
+}
+
+/// Removes a folder and its lock if nobody holds it. Whatever cannot be removed now stays with its
+/// lock, private in zero's own folder, for the next sweep.
+fn remove(state: &StateDir, shelf: &str, name: &str, lock: &File) -> bool {
+    let (locks, lock_name) = (state.child(LOCKS), lock_name(shelf, name));
+    if lock.try_lock().is_err() || !is_still_there(&locks, &lock_name, lock) {
+        return false;
+    }
+    let removed = state.child(shelf).child(name).remove_all().is_ok();
+    if removed {
+        let _ = locks.remove(&lock_name);
+    }
+    removed
+}
+
+fn lock_name(shelf: &str, name: &str) -> String {
+    format!("{shelf}{SEPARATOR}{name}")
+}
+
+/// Whether a lock is the one that others find under its name.
+fn is_still_there(locks: &StateDir, name: &str, lock: &File) -> bool {
+    let here = lock.metadata().map(|facts| (facts.dev(), facts.ino()));
+    let there = locks.path().join(name).symlink_metadata();
+    let there = there.map(|facts| (facts.dev(), facts.ino()));
+    matches!((here, there), (Ok(here), Ok(there)) if here == there)
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::disallowed_methods, reason = "tests set up real files")]
+    use super::*;
+
+    const SHELF: &str = "tmp";
+
+    fn state() -> (tempfile::TempDir, StateDir) {
+        let temp = tempfile::tempdir().unwrap();
+        let state = StateDir::new(temp.path().join("state"));
+        (temp, state)
+    }
+
+    #[track_caller]
+    fn check(state: &StateDir, folders: &[&str]) {
+        assert_eq!(state.child(SHELF).names().unwrap(), folders);
+        let locks: Vec<String> = folders.iter().map(|name| lock_name(SHELF, name)).collect();
+        assert_eq!(state.child(LOCKS).names().unwrap(), locks);
+    }
+
+    #[test]
+    fn the_last_to_leave_takes_the_folder_away() {
+        let (_temp, state) = state();
+        let one = FolderLease::take(&state, SHELF, "a").unwrap();
+        std::fs::write(one.folder().path().join("file"), "x").unwrap();
+        let two = FolderLease::take(&state, SHELF, "a").unwrap();
+        let other = FolderLease::take(&state, SHELF, "b").unwrap();
+        drop(one);
+        check(&state, &["a", "b"]);
+        assert_eq!(sweep(&state, &[SHELF]), 0, "all are in use");
+        drop(two);
+        check(&state, &["b"]);
+        drop(other);
+        check(&state, &[]);
+    }
+
+    #[test]
+    fn what_a_killed_process_left_is_swept() {
+        let (_temp, state) = state();
+        let lease = FolderLease::take(&state, SHELF, "killed").unwrap();
+        std::fs::write(lease.folder().path().join("file"), "x").unwrap();
+        // As the kernel does it for a process that is killed.
+        lease.lock.unlock().unwrap();
+        std::mem::forget(lease);
+        // One from before there were locks.
+        state.child(SHELF).child("old").create().unwrap();
+        let used = FolderLease::take(&state, SHELF, "used").unwrap();
+        std::fs::write(state.child(SHELF).path().join("killed.record"), "theirs").unwrap();
+        assert_eq!(sweep(&state, &[SHELF, "none"]), 2);
+        assert_eq!(state.child(SHELF).names().unwrap(), ["killed.record", "used"]);
+        assert_eq!(state.child(LOCKS).names().unwrap(), [lock_name(SHELF, "used")]);
+        drop(used);
+    }
+
+    #[test]
+    fn what_could_not_be_removed_keeps_its_lock() {
+        let (_temp, state) = state();
+        let lease = FolderLease::take(&state, SHELF, "a").unwrap();
+        let path = lease.folder().path().to_owned();
+        std::fs::remove_dir(&path).unwrap();
+        std::fs::write(&path, "in the way").unwrap();
+        drop(lease);
+        check(&state, &["a"]);
+        std::fs::remove_file(&path).unwrap();
+        std::fs::create_dir(&path).unwrap();
+        assert_eq!(sweep(&state, &[SHELF]), 1);
+        check(&state, &[]);
+    }
+
+    #[test]
+    fn a_sweep_is_bounded() {
+        let (_temp, state) = state();
+        for number in 0..=SWEPT_MAX {
+            state.child(SHELF).child(&number.to_string()).create().unwrap();
+        }
+        assert_eq!(sweep(&state, &[SHELF]), SWEPT_MAX);
+        assert_eq!(sweep(&state, &[SHELF]), 1);
+    }
+
+    #[test]
+    fn many_who_come_and_go_do_not_lose_it() {
+        let (_temp, state) = state();
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..50 {
+                        let lease = FolderLease::take(&state, SHELF, "a").unwrap();
+                        assert!(lease.folder().path().is_dir());
+                        sweep(&state, &[SHELF]);
+                        assert!(lease.folder().path().is_dir());
+                    }
+                });
+            }
+        });
+        check(&state, &[]);
+    }
+}

@@ -1,0 +1,60 @@
+//! The other lives of the binary: helper processes that are this program again under another name.
+//!
+//! zero is one binary. Where it needs a process of its own kind, it starts itself, and the name it
+//! is started under, which no command line of a person has, says as what.
+
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::{confinement, shared_network, spawner};
+
+/// The name of the last step before a confined command.
+const CONFINED: &str = "zero-confined";
+
+/// Whether this program looks at its name first, and so can be started as a helper.
+static LOOKED: AtomicBool = AtomicBool::new(false);
+
+/// Does a helper's work and ends the process, if the process was started as one. Must come before
+/// anything else in `main`: the command's start waits for it, and it counts on one thread.
+pub fn from_argv0() {
+    LOOKED.store(true, Ordering::Relaxed);
+    let mut args = std::env::args_os();
+    let name = args.next().unwrap_or_default();
+    if let Some(code) = helper(&name, args) {
+        std::process::exit(code);
+    }
+}
+
+fn helper(name: &OsStr, mut args: impl Iterator<Item = OsString>) -> Option<i32> {
+    match Path::new(name).file_name()?.to_str()? {
+        CONFINED => Some(confinement::sandbox_init::run(args.next())),
+        shared_network::ARGV0 => Some(shared_network::help(args.next())),
+        spawner::ARGV0 => Some(spawner::main(0)),
+        _ => None,
+    }
+}
+
+/// Whether this program can be started again as a helper.
+#[must_use]
+pub fn can_be_helper() -> bool {
+    LOOKED.load(Ordering::Relaxed)
+}
+
+/// Has a test program look at its name before its tests run, as `main` of the binary does first of
+/// all: the harness owns `main`, so this comes before it.
+#[macro_export]
+macro_rules! dispatch_helper_before_main {
+    () => {
+        #[expect(unsafe_code, reason = "the harness owns `main`, so this has to come before it")]
+        #[used]
+        // SAFETY: the C library calls it once, with one thread, after its own set-up.
+        #[unsafe(link_section = ".init_array")]
+        static LOOK_AT_NAME_BEFORE_MAIN: extern "C" fn() = {
+            extern "C" fn look() {
+                $crate::helper_process::from_argv0();
+            }
+            look
+        };
+    };
+}

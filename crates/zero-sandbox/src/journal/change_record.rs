@@ -1,0 +1,104 @@
+//! A change as the journal keeps it.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::Stat;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::FileSnapshot;
+use crate::file_attributes::FileAttributes;
+
+/// A change as the journal keeps it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct ChangeRecord {
+    pub(super) id: u64,
+    pub(super) time: String,
+    pub(super) tool: String,
+    pub(super) call: String,
+    pub(super) path: PortablePath,
+    pub(super) before: RecordedState,
+    pub(super) after: RecordedState,
+    /// Folders that were made for the file, outermost first.
+    pub(super) created_folders: Vec<PortablePath>,
+    /// Set when this change took back another one.
+    pub(super) undoes: Option<u64>,
+    /// The process at work; part of the name of its temporary file.
+    pub(super) pid: u32,
+}
+
+/// One side of a change, without the bytes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "state", rename_all = "snake_case")]
+pub(super) enum RecordedState {
+    Absent,
+    File { bytes: u64, sha256: String, attributes: Option<FileAttributes> },
+    Symlink { target: PortablePath },
+}
+
+impl RecordedState {
+    /// A file that is about to be written.
+    pub(super) fn of_bytes(bytes: &[u8]) -> Self {
+        Self::File { bytes: bytes.len() as u64, sha256: sha256(bytes), attributes: None }
+    }
+
+    /// What stands there now.
+    pub(super) fn of(snapshot: &FileSnapshot, stat: Option<&Stat>) -> Self {
+        match snapshot {
+            FileSnapshot::Absent => Self::Absent,
+            FileSnapshot::Symlink { target } => Self::Symlink { target: target.as_path().into() },
+            FileSnapshot::File { bytes, .. } => Self::File {
+                bytes: bytes.len() as u64,
+                sha256: sha256(bytes),
+                attributes: stat.map(FileAttributes::of),
+            },
+        }
+    }
+
+    /// Whether this is what stands there.
+    pub(super) fn is(&self, now: &FileSnapshot) -> bool {
+        match (self, now) {
+            (Self::Absent, FileSnapshot::Absent) => true,
+            (Self::File { bytes: size, sha256: hash, .. }, FileSnapshot::File { bytes, .. }) => {
+                *size == bytes.len() as u64 && *hash == sha256(bytes)
+            }
+            (Self::Symlink { target: a }, FileSnapshot::Symlink { target: b }) => a.to_path() == *b,
+            _ => false,
+        }
+    }
+}
+
+/// A path in JSON: text where it is text, bytes where it is not.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub(super) enum PortablePath {
+    Text(String),
+    Bytes(Vec<u8>),
+}
+
+impl From<&Path> for PortablePath {
+    fn from(path: &Path) -> Self {
+        match path.to_str() {
+            Some(text) => Self::Text(text.to_owned()),
+            None => Self::Bytes(path.as_os_str().as_bytes().to_vec()),
+        }
+    }
+}
+
+impl PortablePath {
+    pub(super) fn to_path(&self) -> PathBuf {
+        match self {
+            Self::Text(text) => PathBuf::from(text),
+            Self::Bytes(bytes) => PathBuf::from(OsStr::from_bytes(bytes)),
+        }
+    }
+}
+
+/// SHA-256 in lower-case hexadecimal.
+pub fn sha256(bytes: &[u8]) -> String {
+    let digit = |half: u8| char::from_digit(u32::from(half), 16).unwrap_or('0');
+    // Every audit row takes this way, so it makes one text and not one for each byte.
+    Sha256::digest(bytes).iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
+}

@@ -1,0 +1,145 @@
+//! What this machine can enforce, found out by trying.
+//!
+//! A version number says little: bubblewrap may be installed and forbidden, namespaces may exist
+//! and be closed to us. So each layer is used once, for real, and the answer says why not and what
+//! would help.
+
+mod bubblewrap;
+mod kernel_info;
+
+use std::sync::OnceLock;
+
+use serde::Serialize;
+
+pub(crate) use self::bubblewrap::BubblewrapProgram;
+pub use self::kernel_info::KernelInfo;
+use crate::confinement::landlock;
+
+/// The layers of confinement that work here.
+#[derive(Clone, Debug)]
+pub struct SandboxLayers {
+    pub(crate) bubblewrap: Result<BubblewrapProgram, MissingLayer>,
+    pub(crate) landlock: Result<i32, MissingLayer>,
+    pub(crate) seccomp: Result<(), MissingLayer>,
+}
+
+/// Why a layer is not there, and what would help.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct MissingLayer {
+    pub(crate) why: String,
+    pub(crate) fix: Option<String>,
+}
+
+/// One layer, for people.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LayerReport {
+    /// Its name.
+    pub name: &'static str,
+    /// Whether it works here.
+    pub holds: bool,
+    /// What was found.
+    pub why: String,
+    /// What would make it work.
+    pub fix: Option<String>,
+}
+
+impl SandboxLayers {
+    /// Tries each layer; what was found the first time is kept.
+    pub fn probe() -> Self {
+        static FOUND: OnceLock<SandboxLayers> = OnceLock::new();
+        FOUND.get_or_init(Self::look).clone()
+    }
+
+    fn look() -> Self {
+        Self { bubblewrap: bubblewrap::probe(), landlock: landlock_here(), seccomp: seccomp_here() }
+    }
+
+    /// The same machine, as if bubblewrap were not to be used.
+    #[must_use]
+    pub fn without_bubblewrap(mut self) -> Self {
+        let fix = Some("allow bubblewrap in the settings".to_owned());
+        self.bubblewrap = Err(MissingLayer { why: "bubblewrap is switched off".to_owned(), fix });
+        self
+    }
+
+    /// The same machine, as if its kernel had no Landlock.
+    #[must_use]
+    pub fn without_landlock(mut self) -> Self {
+        self.landlock = Err(MissingLayer { why: "Landlock is switched off".to_owned(), fix: None });
+        self
+    }
+
+    /// Each layer, for people.
+    pub fn report(&self) -> Vec<LayerReport> {
+        vec![
+            report("bubblewrap", &self.bubblewrap, BubblewrapProgram::found),
+            report("landlock", &self.landlock, |abi| format!("the kernel speaks version {abi}")),
+            report("seccomp", &self.seccomp, |()| "the kernel filters system calls".to_owned()),
+        ]
+    }
+}
+
+fn report<T>(
+    name: &'static str,
+    layer: &Result<T, MissingLayer>,
+    found: impl Fn(&T) -> String,
+) -> LayerReport {
+    match layer {
+        Ok(layer) => LayerReport { name, holds: true, why: found(layer), fix: None },
+        Err(MissingLayer { why, fix }) => {
+            LayerReport { name, holds: false, why: why.clone(), fix: fix.clone() }
+        }
+    }
+}
+
+fn landlock_here() -> Result<i32, MissingLayer> {
+    landlock::abi().ok_or_else(|| MissingLayer {
+        why: "the kernel has no Landlock, or it is switched off".to_owned(),
+        fix: Some("use Linux 6.2 or later, with `landlock` in the boot option `lsm=`".to_owned()),
+    })
+}
+
+#[expect(unsafe_code, reason = "the system call has no wrapper")]
+fn seccomp_here() -> Result<(), MissingLayer> {
+    let action: u32 = libc::SECCOMP_RET_ERRNO;
+    // SAFETY: `action` is live and only read; nothing is installed.
+    let answer = unsafe {
+        libc::syscall(
+            libc::SYS_seccomp,
+            libc::SECCOMP_GET_ACTION_AVAIL,
+            0_u32,
+            std::ptr::from_ref(&action),
+        )
+    };
+    let known = cfg!(any(target_arch = "x86_64", target_arch = "aarch64"));
+    if answer == 0 && known {
+        return Ok(());
+    }
+    let why = if known {
+        "the kernel does not filter system calls"
+    } else {
+        "there is no list of system calls for this processor"
+    };
+    let fix = known.then(|| "use a kernel built with CONFIG_SECCOMP_FILTER".to_owned());
+    Err(MissingLayer { why: why.to_owned(), fix })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_layer_that_is_missing_says_why() {
+        let layers = SandboxLayers::probe().without_bubblewrap().without_landlock();
+        for report in layers.report().iter().take(2) {
+            assert!(!report.holds && report.why.contains("switched off"), "{report:?}");
+        }
+    }
+
+    #[test]
+    fn what_was_found_is_said() {
+        for report in SandboxLayers::probe().report() {
+            assert!(!report.why.is_empty(), "{report:?}");
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! What the kernel says about itself, and where we run: what stands in the way of namespaces.
+//!
+//! Read from files, below a folder that tests choose: no machine has all of these obstacles.
+
+use std::path::Path;
+
+use super::LayerReport;
+use crate::kernel_file;
+
+/// What the kernel says about itself, and where we run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KernelInfo {
+    release: Option<String>,
+    /// AppArmor keeps user namespaces from programs without a profile, as Ubuntu has it.
+    apparmor_restricts: bool,
+    /// Namespaces of users are for root alone, as Debian had it.
+    clone_forbidden: bool,
+    /// There may be no namespaces of users at all.
+    none_allowed: bool,
+    container: Option<ContainerKind>,
+}
+
+/// What kind of container we are in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ContainerKind {
+    Docker,
+    Podman,
+    Kubernetes,
+    Other,
+}
+
+impl ContainerKind {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Docker => "Docker",
+            Self::Podman => "Podman",
+            Self::Kubernetes => "Kubernetes",
+            Self::Other => "another kind",
+        }
+    }
+}
+
+/// What stands in the way, and what would help.
+pub(crate) struct NamespaceObstacle {
+    pub(crate) why: &'static str,
+    pub(crate) fix: &'static str,
+}
+
+impl KernelInfo {
+    /// That of this machine.
+    pub fn read() -> Self {
+        Self::read_in(Path::new("/"))
+    }
+
+    /// That of a machine whose files lie in `root`.
+    pub fn read_in(root: &Path) -> Self {
+        let text = |name: &str| {
+            let text = kernel_file::read(&root.join(name)).ok()?;
+            Some(text.trim().to_owned())
+        };
+        let knob = |name: &str| text(&format!("proc/sys/{name}"))?.parse::<u64>().ok();
+        let exists = |name: &str| root.join(name).exists();
+        let container = if exists(".dockerenv") {
+            Some(ContainerKind::Docker)
+        } else if exists("run/.containerenv") {
+            Some(ContainerKind::Podman)
+        } else if exists("var/run/secrets/kubernetes.io") {
+            Some(ContainerKind::Kubernetes)
+        } else {
+            exists("run/systemd/container").then_some(ContainerKind::Other)
+        };
+        Self {
+            release: text("proc/sys/kernel/osrelease").filter(|release| !release.is_empty()),
+            apparmor_restricts: knob("kernel/apparmor_restrict_unprivileged_userns") == Some(1),
+            clone_forbidden: knob("kernel/unprivileged_userns_clone") == Some(0),
+            none_allowed: knob("user/max_user_namespaces") == Some(0),
+            container,
+        }
+    }
+
+    /// What keeps a program from making the namespaces it is confined by.
+    pub(crate) fn obstacle(&self) -> Option<NamespaceObstacle> {
+        let obstacle = |why, fix| Some(NamespaceObstacle { why, fix });
+        if let Some(found) = self.users_obstacle() {
+            return Some(found);
+        }
+        self.container?;
+        obstacle(
+            "this container does not allow namespaces or a new /proc",
+            "start the container with `--security-opt seccomp=unconfined --security-opt \
+             systempaths=unconfined`, or rely on the container and weaken the profile",
+        )
+    }
+
+    /// What keeps it from making namespaces of users.
+    fn users_obstacle(&self) -> Option<NamespaceObstacle> {
+        let (why, fix) = if self.none_allowed {
+            ("the kernel allows no user namespaces", "sysctl -w user.max_user_namespaces=15000")
+        } else if self.clone_forbidden {
+            (
+                "the kernel keeps user namespaces to root",
+                "sysctl -w kernel.unprivileged_userns_clone=1",
+            )
+        } else if self.apparmor_restricts {
+            (
+                "AppArmor keeps user namespaces from programs without a profile for them",
+                "install an AppArmor profile for bwrap that has the rule `userns,` (the package \
+                 `apparmor-profiles` has one), or \
+                 sysctl -w kernel.apparmor_restrict_unprivileged_userns=0",
+            )
+        } else {
+            return None;
+        };
+        Some(NamespaceObstacle { why, fix })
+    }
+
+    /// Each fact, for people. One that does not hold matters only where bubblewrap does not work:
+    /// it may have leave of its own.
+    #[must_use]
+    pub fn report(&self) -> Vec<LayerReport> {
+        let fine = |name, why: String| LayerReport { name, holds: true, why, fix: None };
+        let release = self.release.as_deref().map_or_else(
+            || "its version cannot be read".to_owned(),
+            |release| format!("Linux {release}"),
+        );
+        let users = match self.users_obstacle() {
+            None => fine("user namespaces", "nothing keeps programs from making them".to_owned()),
+            Some(NamespaceObstacle { why, fix }) => LayerReport {
+                name: "user namespaces",
+                holds: false,
+                why: why.to_owned(),
+                fix: Some(fix.to_owned()),
+            },
+        };
+        let container = self.container.map_or_else(
+            || "this is none, as far as can be seen".to_owned(),
+            |kind| format!("this is one ({}), which may keep more from commands", kind.word()),
+        );
+        vec![fine("kernel", release), users, fine("container", container)]
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "tests set files up as a kernel would")]
+mod tests {
+    use super::*;
+
+    /// Reads a machine with these files, and gives one row of its report.
+    #[track_caller]
+    fn check(files: &[(&str, &str)], name: &str, holds: bool, expected: &str) {
+        let root = tempfile::tempdir().unwrap();
+        for (file, text) in files {
+            let path = root.path().join(file);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        let report = KernelInfo::read_in(root.path()).report();
+        let row = report.iter().find(|row| row.name == name).unwrap();
+        let all = format!("{}: {}", row.why, row.fix.clone().unwrap_or_default());
+        assert_eq!((row.holds, all.contains(expected)), (holds, true), "{files:?}: {all}");
+    }
+
+    const APPARMOR: &str = "proc/sys/kernel/apparmor_restrict_unprivileged_userns";
+    const CLONE: &str = "proc/sys/kernel/unprivileged_userns_clone";
+    const MOST: &str = "proc/sys/user/max_user_namespaces";
+
+    #[test]
+    fn each_obstacle_is_named_with_what_helps() {
+        check(&[], "user namespaces", true, "nothing keeps");
+        check(&[(APPARMOR, "1\n")], "user namespaces", false, "AppArmor keeps");
+        check(
+            &[(APPARMOR, "1\n")],
+            "user namespaces",
+            false,
+            "sysctl -w kernel.apparmor_restrict_unprivileged_userns=0",
+        );
+        check(&[(CLONE, "0\n")], "user namespaces", false, "unprivileged_userns_clone=1");
+        check(&[(MOST, "0\n")], "user namespaces", false, "user.max_user_namespaces=15000");
+        check(&[(MOST, "0"), (APPARMOR, "1")], "user namespaces", false, "allows no user");
+        check(
+            &[(APPARMOR, "0\n"), (CLONE, "1\n"), (MOST, "31000\n")],
+            "user namespaces",
+            true,
+            "nothing keeps",
+        );
+        check(&[(APPARMOR, "what")], "user namespaces", true, "nothing keeps");
+    }
+
+    #[test]
+    fn the_version_and_the_container_are_told() {
+        check(
+            &[("proc/sys/kernel/osrelease", "6.8.0-31-generic\n")],
+            "kernel",
+            true,
+            "Linux 6.8.0",
+        );
+        check(&[], "kernel", true, "cannot be read");
+        check(&[], "container", true, "this is none");
+        check(&[(".dockerenv", "")], "container", true, "Docker");
+        check(&[("run/.containerenv", "")], "container", true, "Podman");
+        check(&[("run/systemd/container", "lxc")], "container", true, "another kind");
+    }
+}

@@ -1,0 +1,240 @@
+//! Limits kept by looking: where the kernel keeps none for a tree, a watchdog does.
+//!
+//! It sums up what the processes of a tree use. Too much memory or too many processes end the tree.
+//! Too much processor time does not: the tree is stopped until it is back at what it may take on
+//! average, and then continued.
+
+mod unmapped_memory;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use self::unmapped_memory::UnmappedMemory;
+use crate::kernel_file;
+use crate::process_tree::{self, ProcessInfo};
+use crate::profile::ProcessLimits;
+use crate::running_command::{ExitCause, LimitEnforcer, LimitsReport};
+use crate::spawner::syscalls;
+
+/// Between two looks.
+pub(crate) const TICK: Duration = Duration::from_millis(50);
+/// Processor time a tree may save up: a short command is not stopped at all.
+const SAVED_MAX: Duration = Duration::from_millis(100);
+
+/// Watches the tree below one process.
+#[derive(Debug)]
+pub(crate) struct LimitWatchdog {
+    root: i32,
+    limits: ProcessLimits,
+    by: LimitsReport,
+    budget: CpuBudget,
+    /// Processes that were stopped here, and when each began: only those are continued.
+    stopped: BTreeMap<i32, u64>,
+    /// The most memory the tree was seen to hold, in bytes.
+    pub(crate) peak_bytes: u64,
+}
+
+impl LimitWatchdog {
+    /// Watches for those limits that nobody else enforces. Others may have used processor time in
+    /// the tree before.
+    pub(crate) fn new(
+        root: i32,
+        limits: &ProcessLimits,
+        by: LimitsReport,
+        used_before: Duration,
+    ) -> Self {
+        Self {
+            root,
+            limits: *limits,
+            by,
+            budget: CpuBudget {
+                used: used_before,
+                ..CpuBudget::new(limits.cpu_percent, Instant::now())
+            },
+            stopped: BTreeMap::new(),
+            peak_bytes: 0,
+        }
+    }
+
+    /// Whether there is anything to watch.
+    pub(crate) fn is_needed(&self) -> bool {
+        let LimitsReport { memory, cpu, processes } = self.by;
+        [memory, cpu, processes].contains(&LimitEnforcer::Watchdog)
+    }
+
+    /// Looks at the tree, and says which limit it is over.
+    pub(crate) fn look(&mut self) -> Option<ExitCause> {
+        let tree = process_tree::below(self.root, &BTreeSet::new());
+        let count = tree.iter().filter(|process| !process.is_zombie()).count() as u64;
+        if self.by.processes == LimitEnforcer::Watchdog && count > self.limits.processes {
+            return Some(ExitCause::ProcessLimit { limit: self.limits.processes, used: count });
+        }
+        if self.by.memory == LimitEnforcer::Watchdog {
+            let limit = self.limits.memory_bytes;
+            let used = memory_of(&tree, limit);
+            self.peak_bytes = self.peak_bytes.max(used);
+            if used > limit {
+                return Some(ExitCause::MemoryLimit { limit, used });
+            }
+        }
+        if self.by.cpu == LimitEnforcer::Watchdog {
+            self.throttle(&tree);
+        }
+        None
+    }
+
+    fn throttle(&mut self, tree: &[ProcessInfo]) {
+        match self.budget.at(Instant::now(), cpu_time(tree)) {
+            CpuBudgetState::Over => {
+                // One that somebody else stopped is not ours to continue.
+                let to_stop: Vec<&ProcessInfo> = tree
+                    .iter()
+                    .filter(|process| !process.is_stopped() && !process.is_zombie())
+                    .collect();
+                let pids: BTreeSet<i32> = to_stop.iter().map(|process| process.pid).collect();
+                process_tree::signal(self.root, tree, Signal::STOP, |process| {
+                    pids.contains(&process.pid)
+                });
+                self.stopped.extend(to_stop.iter().map(|process| (process.pid, process.started)));
+            }
+            CpuBudgetState::Within if self.stopped.is_empty() => {}
+            CpuBudgetState::Within => {
+                let stopped = std::mem::take(&mut self.stopped);
+                process_tree::signal(self.root, tree, Signal::CONT, |process| {
+                    stopped.get(&process.pid) == Some(&process.started)
+                });
+            }
+        }
+    }
+}
+
+/// Processor time of a tree below this process, and of what ended of it.
+pub(crate) fn cpu_time(tree: &[ProcessInfo]) -> Duration {
+    let ticks: u64 = tree.iter().map(|process| process.cpu_ticks).sum();
+    let per_second = rustix::param::clock_ticks_per_second().max(1);
+    let running = Duration::from_millis(ticks.saturating_mul(1000) / per_second);
+    running + syscalls::used_by_children().cpu_time
+}
+
+/// How much memory a tree holds, in bytes.
+///
+/// Processes share pages, and each counts them. When the sum is over the limit, it is made again
+/// with each page counted once, which takes longer. So does looking for files in memory, which is
+/// left out while all those of the machine together would not be too much.
+fn memory_of(tree: &[ProcessInfo], limit: u64) -> u64 {
+    let page = rustix::param::page_size() as u64;
+    let resident = |process: &ProcessInfo| process.resident_pages.saturating_mul(page);
+    let sum: u64 = tree.iter().map(resident).sum();
+    if in_files_of_all().is_some_and(|more| sum.saturating_add(more) <= limit) {
+        return sum;
+    }
+    let held = UnmappedMemory::by(tree);
+    let more = held.bytes();
+    if sum.saturating_add(more) <= limit {
+        return sum.saturating_add(more);
+    }
+    let share = |process: &ProcessInfo| {
+        let path = format!("/proc/{}/smaps_rollup", process.pid);
+        let text = kernel_file::read(Path::new(&path)).unwrap_or_default();
+        let line = text.lines().find_map(|line| line.strip_prefix("Pss:"));
+        let kilobytes = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+        // A process may hide what it shares; then all of it counts.
+        kilobytes.map_or(resident(process), |kilobytes| kilobytes.saturating_mul(1024))
+    };
+    let shares = tree.iter().map(share).sum::<u64>().saturating_add(more);
+    if more == 0 || shares <= limit {
+        return shares;
+    }
+    shares.saturating_sub(tree.iter().map(|process| held.mapped_by(process.pid)).sum())
+}
+
+/// How much memory the files in memory of the whole machine take, in bytes.
+fn in_files_of_all() -> Option<u64> {
+    let text = kernel_file::read(Path::new("/proc/meminfo")).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("Shmem:"))?;
+    Some(line.trim().strip_suffix(" kB")?.parse::<u64>().ok()?.saturating_mul(1024))
+}
+
+/// Processor time that comes in steadily and is spent unevenly.
+#[derive(Debug)]
+struct CpuBudget {
+    percent: u32,
+    /// When it was last looked at.
+    at: Instant,
+    /// What was used then.
+    used: Duration,
+    /// What may be spent, in seconds; below zero, what has to be waited for.
+    saved: f64,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum CpuBudgetState {
+    Within,
+    Over,
+}
+
+impl CpuBudget {
+    fn new(percent: u32, now: Instant) -> Self {
+        Self {
+            percent: percent.max(1),
+            at: now,
+            used: Duration::ZERO,
+            saved: SAVED_MAX.as_secs_f64(),
+        }
+    }
+
+    fn at(&mut self, now: Instant, used: Duration) -> CpuBudgetState {
+        let share = f64::from(self.percent) / 100.0;
+        let income = now.saturating_duration_since(self.at).as_secs_f64() * share;
+        let spent = used.saturating_sub(self.used).as_secs_f64();
+        // Spending first: what came in meanwhile was there to be spent.
+        self.saved = (self.saved + income - spent).min(SAVED_MAX.as_secs_f64());
+        (self.at, self.used) = (now, self.used.max(used));
+        if self.saved < 0.0 { CpuBudgetState::Over } else { CpuBudgetState::Within }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs something that takes `cores` whenever it may, and says which part of one core it got.
+    #[track_caller]
+    fn check(percent: u32, cores: u32, expected: f64) {
+        let start = Instant::now();
+        let mut budget = CpuBudget::new(percent, start);
+        let (mut used, mut state) = (Duration::ZERO, CpuBudgetState::Within);
+        for tick in 1..=1000 {
+            if state == CpuBudgetState::Within {
+                used += TICK * cores;
+            }
+            state = budget.at(start + TICK * tick, used);
+        }
+        let got = used.as_secs_f64() / (TICK * 1000).as_secs_f64();
+        assert!((got - expected).abs() < 0.02, "{percent} % with {cores} cores: {got}");
+    }
+
+    #[test]
+    fn on_average_a_tree_gets_what_it_may() {
+        check(50, 1, 0.5);
+        check(10, 1, 0.1);
+        check(50, 8, 0.5);
+        check(150, 8, 1.5);
+        check(200, 1, 1.0);
+        check(0, 1, 0.01);
+    }
+
+    #[test]
+    fn shared_pages_count_once_when_it_matters() {
+        let own = ProcessInfo::read(rustix::process::getpid().as_raw_nonzero().get()).unwrap();
+        let resident = own.resident_pages * rustix::param::page_size() as u64;
+        assert_eq!(memory_of(std::slice::from_ref(&own), u64::MAX), resident);
+        let share = memory_of(std::slice::from_ref(&own), 0);
+        assert!(share > 0 && share <= resident * 2, "{share} of {resident}");
+        let gone = ProcessInfo { pid: i32::MAX, ..own };
+        assert_eq!(memory_of(&[gone], 0), resident);
+    }
+}

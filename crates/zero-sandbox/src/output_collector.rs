@@ -1,0 +1,219 @@
+//! Collects what a command writes: all of it is read, a bounded part is kept.
+//!
+//! The beginning and the end of each stream are kept, and of both together in the order they came,
+//! because the first error and the last line are what people look for. The rest is counted, and
+//! written to a file if there is one. Memory stays the same however much comes.
+
+mod head_tail;
+
+use std::fmt;
+use std::io::{self, Write};
+use std::ops::ControlFlow;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec};
+
+use crate::running_command::{CommandExit, KillReason, RunningCommand};
+pub use head_tail::{HeadTail, InterleavedOutput, OutputStream, StreamSegment};
+
+/// Bytes read at once.
+const READ_BYTES: usize = 256 * 1024;
+/// Bytes read when output has been waited for long enough: as much as a pipe can hold, which a
+/// command may have written and a busy machine not yet read. What comes after that is not its own.
+const LATE_BYTES_MAX: usize = 1 << 20;
+
+/// How much of what a command writes is kept, and where the rest goes.
+#[derive(Debug)]
+pub struct OutputCollector {
+    /// Bytes kept of the beginning of each stream, and of both together.
+    pub head_bytes: usize,
+    /// Bytes kept of the end of each stream, and of both together.
+    pub tail_bytes: usize,
+    /// Gets everything, up to a size.
+    pub spill: Option<OutputSpill>,
+    /// How long output is waited for after the command has ended.
+    pub drain_grace: Duration,
+}
+
+impl Default for OutputCollector {
+    fn default() -> Self {
+        Self {
+            head_bytes: 64 * 1024,
+            tail_bytes: 64 * 1024,
+            spill: None,
+            drain_grace: Duration::from_millis(300),
+        }
+    }
+}
+
+/// A file for what is too much to keep.
+pub struct OutputSpill {
+    /// Where it goes, both streams in the order they came.
+    pub file: Box<dyn Write + Send>,
+    /// Bytes it takes at most.
+    pub bytes_max: u64,
+}
+
+impl fmt::Debug for OutputSpill {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Spill").field("bytes_max", &self.bytes_max).finish_non_exhaustive()
+    }
+}
+
+/// What came, right when it came.
+#[derive(Clone, Copy, Debug)]
+pub struct OutputProgress<'a> {
+    /// Where it came from.
+    pub stream: OutputStream,
+    /// What came.
+    pub bytes: &'a [u8],
+    /// Bytes that came of both streams until now, with these.
+    pub total_bytes: u64,
+}
+
+/// What a command wrote.
+#[derive(Debug)]
+pub struct CollectedOutput {
+    /// What is kept of its output.
+    pub stdout: HeadTail,
+    /// What is kept of its error output.
+    pub stderr: HeadTail,
+    /// What is kept of both, in the order it came.
+    pub mixed: InterleavedOutput,
+    /// Bytes in the file.
+    pub spilled_bytes: u64,
+    /// Why the file has not all of what it could hold.
+    pub spill_error: Option<io::Error>,
+}
+
+impl OutputCollector {
+    /// Reads what a command writes until it has ended, and says how it did.
+    ///
+    /// `progress` sees everything, and can have the command killed. Reading stops when both streams
+    /// are closed, or some time after the end when something that is not part of the command
+    /// any more holds them open.
+    pub fn collect(
+        self,
+        running: &mut RunningCommand,
+        mut progress: impl FnMut(OutputProgress<'_>) -> ControlFlow<KillReason>,
+    ) -> io::Result<(CollectedOutput, CommandExit)> {
+        let Self { head_bytes, tail_bytes, mut spill, drain_grace } = self;
+        let mut streams = [
+            (OutputStream::Stdout, running.stdout.take()),
+            (OutputStream::Stderr, running.stderr.take()),
+        ];
+        let mut collected = CollectedOutput {
+            stdout: HeadTail::new(head_bytes, tail_bytes),
+            stderr: HeadTail::new(head_bytes, tail_bytes),
+            mixed: InterleavedOutput::new(head_bytes, tail_bytes),
+            spilled_bytes: 0,
+            spill_error: None,
+        };
+        let mut buffer = vec![0; READ_BYTES];
+        let mut end: Option<(CommandExit, Instant)> = None;
+        let mut is_killed = false;
+        let mut late_bytes = 0;
+        loop {
+            let is_open = streams.iter().any(|(_, fd)| fd.is_some());
+            let is_late = end.as_ref().is_some_and(|(_, until)| Instant::now() >= *until);
+            if let Some((ended, _)) = &end
+                && (!is_open || late_bytes >= LATE_BYTES_MAX)
+            {
+                return Ok((collected, ended.clone()));
+            }
+            let ready = wait(&streams, end.is_none().then(|| running.ended_fd()), end.as_ref())?;
+            // What the command wrote is there, however late we come to read it.
+            if let Some((ended, _)) = &end
+                && is_late
+                && !ready.streams.contains(&true)
+            {
+                return Ok((collected, ended.clone()));
+            }
+            for ((stream, fd), is_ready) in streams.iter_mut().zip(ready.streams) {
+                let Some(open) = fd.as_ref().filter(|_| is_ready) else { continue };
+                let Some(bytes) = read(open, &mut buffer)? else {
+                    *fd = None;
+                    continue;
+                };
+                late_bytes += if is_late { bytes.len() } else { 0 };
+                collected.add(*stream, bytes, &mut spill);
+                let total_bytes = collected.mixed.total_bytes();
+                let news = OutputProgress { stream: *stream, bytes, total_bytes };
+                if let ControlFlow::Break(reason) = progress(news)
+                    && !is_killed
+                {
+                    running.kill(reason);
+                    is_killed = true;
+                }
+            }
+            if end.is_none() && ready.ended {
+                end = running.try_ended().map(|ended| (ended, Instant::now() + drain_grace));
+            }
+        }
+    }
+}
+
+impl CollectedOutput {
+    fn add(&mut self, stream: OutputStream, bytes: &[u8], spill: &mut Option<OutputSpill>) {
+        match stream {
+            OutputStream::Stdout => self.stdout.push(bytes),
+            OutputStream::Stderr => self.stderr.push(bytes),
+        }
+        self.mixed.push(stream, bytes);
+        let Some(OutputSpill { file, bytes_max }) = spill else { return };
+        let room =
+            usize::try_from(bytes_max.saturating_sub(self.spilled_bytes)).unwrap_or(usize::MAX);
+        let part = bytes.get(..room).unwrap_or(bytes);
+        match file.write_all(part) {
+            Ok(()) => self.spilled_bytes += part.len() as u64,
+            Err(error) => {
+                // A full disk does not end the command.
+                self.spill_error = Some(error);
+                *spill = None;
+            }
+        }
+    }
+}
+
+/// What there is to do.
+struct PollReadiness {
+    streams: [bool; 2],
+    ended: bool,
+}
+
+/// Waits until something can be read, or the command ended, or there is no more waiting.
+fn wait(
+    streams: &[(OutputStream, Option<OwnedFd>); 2],
+    ended_fd: Option<BorrowedFd<'_>>,
+    end: Option<&(CommandExit, Instant)>,
+) -> io::Result<PollReadiness> {
+    let left = end.map(|(_, until)| until.saturating_duration_since(Instant::now()));
+    let timeout = left.and_then(|left| Timespec::try_from(left).ok());
+    let [stdout, stderr] = streams.each_ref().map(|(_, fd)| fd.as_ref().map(|fd| fd.as_fd()));
+    let sources = [stdout, stderr, ended_fd];
+    let mut fds: Vec<PollFd<'_>> =
+        sources.iter().flatten().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
+    match rustix::event::poll(&mut fds, timeout.as_ref()) {
+        Ok(_) => {}
+        Err(rustix::io::Errno::INTR) => {
+            return Ok(PollReadiness { streams: [false; 2], ended: false });
+        }
+        Err(errno) => return Err(errno.into()),
+    }
+    let mut polled = fds.iter();
+    let [stdout, stderr, ended] = sources
+        .map(|source| source.is_some() && polled.next().is_some_and(|fd| !fd.revents().is_empty()));
+    Ok(PollReadiness { streams: [stdout, stderr], ended })
+}
+
+/// What can be read now; nothing when the stream is closed.
+fn read<'a>(from: &OwnedFd, buffer: &'a mut [u8]) -> io::Result<Option<&'a [u8]>> {
+    match rustix::io::read(from, &mut *buffer) {
+        // A terminal whose programs are gone gives this error.
+        Ok(0) | Err(rustix::io::Errno::IO) => Ok(None),
+        Ok(count) => Ok(buffer.get(..count)),
+        Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => Ok(Some(&[])),
+        Err(errno) => Err(errno.into()),
+    }
+}

@@ -1,0 +1,444 @@
+//! Looks at the machine for whoever judges: names, kinds and small files, nothing more.
+//!
+//! A judge must know what a path denotes before anybody opens it. Nothing here follows a pipe or a
+//! device, and every answer is bounded.
+
+use std::ffi::{OsStr, OsString};
+use std::io::Read as _;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rustix::fs::{Access, AtFlags, FileType, Mode, OFlags, StatxFlags};
+use rustix::io::Errno;
+
+use crate::canonical_path::{self, CanonicalPathError, FinalLinkMode};
+
+/// The coarsest step of a clock by which a file system says when something changed.
+const CLOCK_STEP_MAX: Duration = Duration::from_secs(1);
+/// Links that are followed on the way to one closed folder.
+const LINKS_MAX: usize = 16;
+/// Bytes of the machine's list of users.
+const USERS_BYTES_MAX: u64 = 4 << 20;
+
+/// A name in a folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScanEntry {
+    /// Its full path.
+    pub path: PathBuf,
+    /// Whether it is a folder; a link to one is not.
+    pub is_folder: bool,
+    /// Whether it is a link.
+    pub is_link: bool,
+}
+
+/// What changes when something is made, removed or renamed in a folder, or a file is written. It is
+/// the kernel's time: no program can set it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChangeStamp {
+    device: u64,
+    inode: u64,
+    changed: Duration,
+}
+
+impl ChangeStamp {
+    fn of(stat: &rustix::fs::Stat) -> Self {
+        let seconds = u64::try_from(stat.st_ctime).unwrap_or(0);
+        let nanos = u32::try_from(stat.st_ctime_nsec).unwrap_or(0);
+        Self {
+            device: stat.st_dev,
+            inode: stat.st_ino,
+            changed: Duration::from_secs(seconds) + Duration::from_nanos(nanos.into()),
+        }
+    }
+
+    /// Whether any later change shows: clocks of file systems are coarse, so a change right after
+    /// another may not.
+    pub fn is_settled(&self) -> bool {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        self.changed + CLOCK_STEP_MAX < now
+    }
+
+    /// Whether it changed after a moment, or might have.
+    pub fn is_since(&self, moment: SystemTime) -> bool {
+        let moment = moment.duration_since(UNIX_EPOCH).unwrap_or_default();
+        self.changed + CLOCK_STEP_MAX >= moment
+    }
+}
+
+/// The stamp of what lies at a path, links not followed.
+pub fn stamp(path: &Path) -> Option<ChangeStamp> {
+    rustix::fs::lstat(path).ok().map(|stat| ChangeStamp::of(&stat))
+}
+
+/// What tells a file or folder from every other, also from one that gets its number when it is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileIdentity {
+    device: (u32, u32),
+    inode: u64,
+    born: (i64, u32),
+}
+
+/// The identity of what lies at a path, links not followed. Where the file system does not say when
+/// something was made, a file that is written to counts as another one.
+pub fn identity(path: &Path) -> Option<FileIdentity> {
+    let wanted = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
+    let stat = rustix::fs::statx(rustix::fs::CWD, path, AtFlags::SYMLINK_NOFOLLOW, wanted).ok()?;
+    let is_file = FileType::from_raw_mode(stat.stx_mode.into()) == FileType::RegularFile;
+    let born = match (stat.stx_mask & StatxFlags::BTIME.bits() != 0, is_file) {
+        (true, _) => (stat.stx_btime.tv_sec, stat.stx_btime.tv_nsec),
+        (false, true) => (stat.stx_ctime.tv_sec, stat.stx_ctime.tv_nsec),
+        (false, false) => (0, 0),
+    };
+    Some(FileIdentity {
+        device: (stat.stx_dev_major, stat.stx_dev_minor),
+        inode: stat.stx_ino,
+        born,
+    })
+}
+
+/// How much of a folder was seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScanOutcome {
+    /// All of it, as it was at that stamp.
+    Whole(ChangeStamp),
+    /// Not all: there is more than was asked for, or it could not be read.
+    Part,
+    /// Nothing: it is no folder any more, or somebody else's who shows it to nobody.
+    Nothing,
+}
+
+/// Shows each name in a folder, at most `most`, in no order, and whether it is a folder.
+pub fn scan(folder: &Path, most: usize, mut show: impl FnMut(&OsStr, bool)) -> ScanOutcome {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let dir = match rustix::fs::open(folder, flags, Mode::empty()) {
+        Ok(dir) => dir,
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return ScanOutcome::Nothing,
+        Err(_) => {
+            let own = rustix::process::geteuid().as_raw();
+            let is_own = rustix::fs::lstat(folder).map_or(true, |stat| stat.st_uid == own);
+            return if is_own { ScanOutcome::Part } else { ScanOutcome::Nothing };
+        }
+    };
+    let Ok(stat) = rustix::fs::fstat(&dir) else { return ScanOutcome::Part };
+    let Ok(entries) = rustix::fs::Dir::read_from(&dir) else { return ScanOutcome::Part };
+    let mut count = 0;
+    for entry in entries {
+        let Ok(entry) = entry else { return ScanOutcome::Part };
+        let name = OsStr::from_bytes(entry.file_name().to_bytes());
+        if name == "." || name == ".." {
+            continue;
+        }
+        if count >= most {
+            return ScanOutcome::Part;
+        }
+        count += 1;
+        show(name, kind_of(&dir, &entry) == FileType::Directory);
+    }
+    ScanOutcome::Whole(ChangeStamp::of(&stat))
+}
+
+/// Whether a path lies in none of these folders, neither as it is written nor where its links lead.
+/// One that is relative may lie anywhere.
+pub fn is_outside(path: &Path, folders: &[PathBuf]) -> bool {
+    let is_in = |path: &Path| folders.iter().any(|folder| path.starts_with(folder));
+    path.is_absolute() && !is_in(path) && canonical(path).is_some_and(|real| !is_in(&real))
+}
+
+/// What an absolute path denotes, links settled as far as it exists. `None` when that cannot be
+/// said: a loop of links, a link of the kernel's, no access.
+pub fn canonical(absolute: &Path) -> Option<PathBuf> {
+    match canonical_path::canonicalise(Path::new("/"), absolute, FinalLinkMode::Follow) {
+        Ok(found) => {
+            let mut path = found.existing;
+            path.extend(found.missing);
+            Some(path)
+        }
+        Err(CanonicalPathError::DotsBelowMissing) => Some(without_dots(absolute)),
+        Err(_) => None,
+    }
+}
+
+/// The names in a folder, sorted, at most `most`; `None` when there are more or it cannot be listed.
+pub fn names(folder: &Path, most: usize) -> Option<Vec<ScanEntry>> {
+    let FolderListing::Names(names) = list(folder, most) else { return None };
+    let seen = |name: ListingEntry| ScanEntry {
+        path: folder.join(name.name),
+        is_folder: name.is_folder,
+        is_link: name.is_link,
+    };
+    let mut seen: Vec<ScanEntry> = names.into_iter().map(seen).collect();
+    seen.sort_by(|a, b| a.path.cmp(&b.path));
+    Some(seen)
+}
+
+/// A name in a folder, without the folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListingEntry {
+    /// The name.
+    pub name: OsString,
+    /// Whether it is a folder; a link to one is not.
+    pub is_folder: bool,
+    /// Whether it is a link.
+    pub is_link: bool,
+}
+
+/// What a look into a folder brought.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FolderListing {
+    /// Its names, in no order.
+    Names(Vec<ListingEntry>),
+    /// More names than were asked for.
+    TooMany,
+    /// There is no such folder.
+    NoFolder,
+    /// Something may be in it, but it can be neither listed nor entered, or only one of the two.
+    Closed,
+}
+
+/// Lists a folder, at most `most` names of it.
+pub fn list(folder: &Path, most: usize) -> FolderListing {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let dir = match rustix::fs::open(folder, flags, Mode::empty()) {
+        Ok(dir) => dir,
+        Err(Errno::NOENT | Errno::NOTDIR) => return FolderListing::NoFolder,
+        Err(_) => return FolderListing::Closed,
+    };
+    // Names alone say little where nothing that has them can be looked at.
+    if rustix::fs::statat(&dir, ".", AtFlags::empty()).is_err() {
+        return FolderListing::Closed;
+    }
+    let Ok(entries) = rustix::fs::Dir::read_from(&dir) else { return FolderListing::Closed };
+    let mut names = Vec::new();
+    for entry in entries {
+        let Ok(entry) = entry else { return FolderListing::Closed };
+        let name = OsStr::from_bytes(entry.file_name().to_bytes());
+        if name == "." || name == ".." {
+            continue;
+        }
+        if names.len() >= most {
+            return FolderListing::TooMany;
+        }
+        let kind = kind_of(&dir, &entry);
+        let (is_folder, is_link) = (kind == FileType::Directory, kind == FileType::Symlink);
+        names.push(ListingEntry { name: name.to_owned(), is_folder, is_link });
+    }
+    FolderListing::Names(names)
+}
+
+/// Whether a path can be followed to its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PathReachability {
+    /// Something is there, be it a link that leads nowhere.
+    Open,
+    /// Nothing is there.
+    Missing,
+    /// This folder on the way cannot be entered, so nobody can say.
+    Closed(PathBuf),
+}
+
+/// Follows a path.
+pub fn way(path: &Path) -> PathReachability {
+    match rustix::fs::lstat(path) {
+        Ok(_) => PathReachability::Open,
+        Err(Errno::NOENT | Errno::NOTDIR) => PathReachability::Missing,
+        Err(_) => PathReachability::Closed(closed_folder(path, LINKS_MAX)),
+    }
+}
+
+/// The first folder on the way that cannot be entered, links followed.
+fn closed_folder(path: &Path, links_left: usize) -> PathBuf {
+    let mut from_root: Vec<&Path> = path.ancestors().collect();
+    from_root.reverse();
+    let is_closed = |folder: &&&Path| rustix::fs::access(**folder, Access::EXEC_OK).is_err();
+    let Some(closed) = from_root.iter().find(is_closed) else { return path.to_owned() };
+    match std::fs::read_link(closed) {
+        Ok(target) if links_left > 0 => {
+            let target = closed.parent().unwrap_or(Path::new("/")).join(target);
+            closed_folder(&without_dots(&target), links_left - 1)
+        }
+        _ => closed.to_path_buf(),
+    }
+}
+
+/// Whether the person could open a folder that is closed now, or get at what is in it all the same:
+/// modes are their owner's to change, and a folder that can be entered needs no list.
+pub fn may_open(folder: &Path) -> bool {
+    let euid = rustix::process::geteuid();
+    let is_own = |stat: rustix::fs::Stat| euid.is_root() || stat.st_uid == euid.as_raw();
+    rustix::fs::access(folder, Access::EXEC_OK).is_ok()
+        || rustix::fs::lstat(folder).is_ok_and(is_own)
+}
+
+/// Whether something can be put into a folder.
+pub fn can_add_to(folder: &Path) -> bool {
+    rustix::fs::access(folder, Access::WRITE_OK | Access::EXEC_OK).is_ok()
+}
+
+/// The home folder of the user of this process as the machine knows it, whatever the environment
+/// says. Only from the machine's own list: where users come from elsewhere, it is not known.
+pub fn home_of_user() -> Option<PathBuf> {
+    let users = small_file(Path::new("/etc/passwd"), USERS_BYTES_MAX)?;
+    home_in(&String::from_utf8_lossy(&users), rustix::process::geteuid().as_raw())
+}
+
+fn home_in(users: &str, uid: u32) -> Option<PathBuf> {
+    let home = users.lines().find_map(|line| {
+        let mut fields = line.split(':').skip(2);
+        let of_user = fields.next()?.parse() == Ok(uid);
+        of_user.then(|| fields.nth(2)).flatten()
+    })?;
+    // Users of services have no home, which is written in several ways.
+    Some(PathBuf::from(home)).filter(|home| home.is_absolute() && home.parent().is_some())
+}
+
+/// The content of a regular file of at most `bytes_max`; `None` when there is none or it is larger.
+pub fn small_file(path: &Path, bytes_max: u64) -> Option<Vec<u8>> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let file = rustix::fs::open(path, flags, Mode::empty()).ok()?;
+    let stat = rustix::fs::fstat(&file).ok()?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+        return None;
+    }
+    let mut content = Vec::new();
+    std::fs::File::from(file).take(bytes_max + 1).read_to_end(&mut content).ok()?;
+    (content.len() as u64 <= bytes_max).then_some(content)
+}
+
+/// What lies at a path, links followed.
+pub fn kind(path: &Path) -> Option<crate::FileType> {
+    let stat = rustix::fs::stat(path).ok()?;
+    Some(crate::FileFacts::of(&stat).file_type)
+}
+
+/// Whether there is such a name, be it a link that leads nowhere.
+pub fn exists(path: &Path) -> bool {
+    rustix::fs::lstat(path).is_ok()
+}
+
+/// Whether a path leads to a file that may be run.
+pub fn is_program(path: &Path) -> bool {
+    kind(path) == Some(crate::FileType::File) && rustix::fs::access(path, Access::EXEC_OK).is_ok()
+}
+
+fn kind_of(dir: &OwnedFd, entry: &rustix::fs::DirEntry) -> FileType {
+    match entry.file_type() {
+        // Not every file system says; then it takes a look.
+        FileType::Unknown => rustix::fs::statat(dir, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW)
+            .map_or(FileType::Unknown, |stat| FileType::from_raw_mode(stat.st_mode)),
+        kind => kind,
+    }
+}
+
+fn without_dots(absolute: &Path) -> PathBuf {
+    let mut settled = PathBuf::from("/");
+    for component in absolute.components() {
+        match component {
+            std::path::Component::Normal(name) => settled.push(name),
+            std::path::Component::ParentDir => {
+                settled.pop();
+            }
+            _ => {}
+        }
+    }
+    settled
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::disallowed_methods, reason = "tests set up real files")]
+    use super::*;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    #[test]
+    fn names_kinds_and_small_files_are_seen() {
+        let temp = tempfile::tempdir().unwrap();
+        let root = temp.path().canonicalize().unwrap();
+        std::fs::create_dir(root.join("folder")).unwrap();
+        std::fs::write(root.join("program"), "#!/bin/sh\n").unwrap();
+        symlink("folder", root.join("link")).unwrap();
+        let seen = names(&root, 10).unwrap();
+        let shown: Vec<(bool, bool)> = seen.iter().map(|s| (s.is_folder, s.is_link)).collect();
+        assert_eq!(shown, [(true, false), (false, true), (false, false)]);
+        assert_eq!(names(&root, 2), None, "more than asked for");
+        assert_eq!(small_file(&root.join("program"), 100).unwrap(), b"#!/bin/sh\n");
+        assert_eq!(small_file(&root.join("program"), 3), None);
+        assert_eq!(small_file(Path::new("/dev/zero"), 3), None);
+        assert!(!is_program(&root.join("program")));
+        let mode = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(root.join("program"), mode).unwrap();
+        assert!(is_program(&root.join("program")));
+        assert_eq!(canonical(&root.join("link/x")), Some(root.join("folder/x")));
+        assert_eq!(canonical(&root.join("none/../x")), Some(root.join("x")));
+        assert_eq!(canonical(Path::new("/proc/self/root/etc")), None);
+    }
+
+    #[test]
+    fn a_change_in_a_folder_shows() {
+        let temp = tempfile::tempdir().unwrap();
+        let root = temp.path().canonicalize().unwrap();
+        std::fs::create_dir(root.join("folder")).unwrap();
+        std::fs::write(root.join("file"), "").unwrap();
+        let mut seen = Vec::new();
+        let whole = scan(&root, 2, |name, is_folder| seen.push((name.to_owned(), is_folder)));
+        seen.sort();
+        assert_eq!(seen, [("file".into(), false), ("folder".into(), true)]);
+        let before = stamp(&root).unwrap();
+        assert_eq!(whole, ScanOutcome::Whole(before));
+        assert!(!before.is_settled() && before.is_since(SystemTime::now()));
+        assert!(!before.is_since(SystemTime::now() + Duration::from_secs(60)));
+        std::thread::sleep(Duration::from_millis(20));
+        std::fs::write(root.join("new"), "").unwrap();
+        assert_ne!(stamp(&root), Some(before));
+        assert_eq!(scan(&root, 2, |_, _| {}), ScanOutcome::Part, "there are three");
+        assert_eq!(scan(&root.join("file"), 2, |_, _| {}), ScanOutcome::Nothing);
+        symlink("folder", root.join("link")).unwrap();
+        assert_eq!(scan(&root.join("link"), 2, |_, _| {}), ScanOutcome::Nothing);
+    }
+
+    #[test]
+    fn a_file_in_the_place_of_another_is_another_one() {
+        let temp = tempfile::tempdir().unwrap();
+        let (file, other) = (temp.path().join("file"), temp.path().join("other"));
+        let make = |path: &Path| {
+            std::fs::write(path, "text").unwrap();
+            identity(path).unwrap()
+        };
+        let first = make(&file);
+        assert_eq!(identity(&file), Some(first));
+        let second = make(&other);
+        std::fs::rename(&other, &file).unwrap();
+        assert_eq!(identity(&file), Some(second));
+        assert_ne!(first, second);
+        // Its number may be given away again.
+        std::fs::remove_file(&file).unwrap();
+        std::thread::sleep(Duration::from_millis(20));
+        assert_ne!(make(&file), second);
+        assert_eq!(identity(&other), None);
+    }
+
+    #[test]
+    fn a_home_is_found_by_its_user() {
+        let users = "root:x:0:0:root:/root:/bin/sh\nodd\n_apt:x:42:65534::/nonexistent:/bin/false\n\
+             me:x:1000:1000:Me,,:/home/me:/bin/zsh\nsvc:x:7:7::/:/bin/false\n";
+        let check = |uid, home: Option<&str>| assert_eq!(home_in(users, uid), home.map(Into::into));
+        check(0, Some("/root"));
+        check(1000, Some("/home/me"));
+        check(7, None);
+        check(8, None);
+    }
+
+    #[test]
+    fn a_look_says_why_it_brought_nothing() {
+        let temp = tempfile::tempdir().unwrap();
+        std::fs::write(temp.path().join("file"), "").unwrap();
+        symlink("none", temp.path().join("dangling")).unwrap();
+        assert_eq!(list(&temp.path().join("none"), 9), FolderListing::NoFolder);
+        assert_eq!(list(&temp.path().join("file"), 9), FolderListing::NoFolder);
+        assert_eq!(list(temp.path(), 1), FolderListing::TooMany);
+        assert_eq!(way(&temp.path().join("dangling")), PathReachability::Open);
+        assert_eq!(way(&temp.path().join("file/x")), PathReachability::Missing);
+        assert_eq!(way(&temp.path().join("none/x")), PathReachability::Missing);
+    }
+}

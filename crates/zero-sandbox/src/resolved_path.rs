@@ -1,0 +1,208 @@
+//! A path whose meaning is settled, held by the folder it lies in.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::sync::Arc;
+
+use rustix::fs::{AtFlags, Mode, OFlags, Stat};
+use rustix::io::Errno;
+use zero_core::{ErrorReason, TargetPath, ToolError};
+
+use crate::file_error;
+use crate::file_facts::{FileFacts, FileType};
+use crate::folder_handle::FolderHandle;
+use crate::open_beneath;
+use crate::workspace::WorkspaceRoot;
+
+/// A path whose meaning is settled: the folder it lies in is held open, so nothing that happens to
+/// the names above can redirect it.
+#[derive(Clone, Debug)]
+pub struct ResolvedPath {
+    target: TargetPath,
+    shown: String,
+    /// The innermost folder that exists.
+    pub(crate) folder: Arc<OwnedFd>,
+    /// Folders that would have to be made below it.
+    pub(crate) missing_folders: Vec<OsString>,
+    /// Name within its folder; `.` for a root itself.
+    pub(crate) name: OsString,
+}
+
+impl ResolvedPath {
+    pub(crate) fn open(
+        root: &WorkspaceRoot,
+        target: TargetPath,
+        shown: String,
+        existing: &Path,
+        mut missing: Vec<OsString>,
+    ) -> Result<Self, ToolError> {
+        let (folder_path, name) = match missing.pop() {
+            Some(name) => (existing, name),
+            None if existing == root.path => (existing, OsString::from(".")),
+            None => (
+                existing.parent().unwrap_or(existing),
+                existing.file_name().unwrap_or(OsStr::new(".")).to_owned(),
+            ),
+        };
+        // A target outside every root may lie above the folder we would open from.
+        let relative = folder_path.strip_prefix(&root.path).unwrap_or(Path::new(""));
+        let fail = |errno| file_error::from_errno("look up", &shown, errno);
+        let folder = open_beneath::open(&root.dir, relative, folder_flags()).map_err(fail)?;
+        refuse_procfs(&folder, &shown)?;
+        Ok(Self { target, shown, folder: Arc::new(folder), missing_folders: missing, name })
+    }
+
+    /// What policy decides about.
+    pub fn target(&self) -> &TargetPath {
+        &self.target
+    }
+
+    /// The canonical path.
+    pub fn path(&self) -> &Path {
+        self.target.canonical()
+    }
+
+    /// The path as it is shown to people and models.
+    pub fn shown(&self) -> &str {
+        &self.shown
+    }
+
+    /// What stands there now; `None` when nothing does.
+    pub fn facts(&self) -> Result<Option<FileFacts>, ToolError> {
+        Ok(self.stat()?.map(|stat| FileFacts::of(&stat)))
+    }
+
+    pub(crate) fn stat(&self) -> Result<Option<Stat>, ToolError> {
+        if !self.missing_folders.is_empty() {
+            return Ok(None);
+        }
+        match rustix::fs::statat(&self.folder, &self.name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => Ok(Some(stat)),
+            Err(Errno::NOENT) => Ok(None),
+            Err(errno) => Err(file_error::from_errno("look up", &self.shown, errno)),
+        }
+    }
+
+    /// Opens it for reading. Only an ordinary file is opened: a pipe would block, a device may act
+    /// on being opened. The kind is looked at before and, on the handle, after.
+    pub fn open_file(&self) -> Result<File, ToolError> {
+        match self.facts()?.map(|facts| facts.file_type) {
+            Some(FileType::File) => {}
+            Some(other) => return Err(wrong_type(&self.shown, other)),
+            None => return Err(self.not_found()),
+        }
+        let flags =
+            OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let file: File = rustix::fs::openat(&self.folder, &self.name, flags, Mode::empty())
+            .map_err(|errno| file_error::from_errno("open", &self.shown, errno))?
+            .into();
+        let facts = FileFacts::of_file(&file)
+            .map_err(|e| file_error::from_io("look up", &self.shown, &e))?;
+        match facts.file_type {
+            FileType::File => Ok(file),
+            other => Err(wrong_type(&self.shown, other)),
+        }
+    }
+
+    /// Opens it as a folder.
+    pub fn open_folder(&self) -> Result<FolderHandle, ToolError> {
+        match self.facts()?.map(|facts| facts.file_type) {
+            Some(FileType::Directory) => {}
+            Some(FileType::File | FileType::Symlink) => {
+                let message = format!("`{}` is a file; name a folder", self.shown);
+                return Err(ToolError::invalid(ErrorReason::NotDirectory, message)
+                    .with("file", self.shown.as_str()));
+            }
+            Some(FileType::Special) => return Err(wrong_type(&self.shown, FileType::Special)),
+            None => return Err(self.not_found()),
+        }
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let dir = rustix::fs::openat(&self.folder, &self.name, flags, Mode::empty())
+            .map_err(|errno| file_error::from_errno("open", &self.shown, errno))?;
+        Ok(FolderHandle::new(dir, self.path(), &self.shown))
+    }
+
+    /// Names of what stands beside it, for "did you mean"; at most `max` of them are looked at.
+    pub fn siblings(&self, max: usize) -> Vec<String> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let listing = rustix::fs::openat(&self.folder, ".", flags, Mode::empty())
+            .and_then(rustix::fs::Dir::new);
+        let Ok(listing) = listing else { return Vec::new() };
+        listing
+            .take(max)
+            .filter_map(Result::ok)
+            .filter_map(|entry| entry.file_name().to_str().ok().map(str::to_owned))
+            .filter(|name| name != "." && name != "..")
+            .collect()
+    }
+
+    /// The innermost folder that exists, as it is shown, and the name looked for in it.
+    pub fn first_missing(&self) -> (String, String) {
+        let name = self.missing_folders.first().unwrap_or(&self.name);
+        let folder = match self.shown_folder().to_string_lossy() {
+            folder if folder.is_empty() => ".".to_owned(),
+            folder => folder.into_owned(),
+        };
+        (folder, name.to_string_lossy().into_owned())
+    }
+
+    /// The path shown for one of [`ResolvedPath::siblings`].
+    pub fn shown_sibling(&self, name: &str) -> String {
+        self.shown_folder().join(name).display().to_string()
+    }
+
+    /// The innermost folder that exists, as it is shown.
+    fn shown_folder(&self) -> &Path {
+        let above = self.missing_folders.len() + 1;
+        Path::new(&self.shown).ancestors().nth(above).unwrap_or(Path::new(""))
+    }
+
+    /// The error for a path at which nothing stands.
+    pub fn not_found(&self) -> ToolError {
+        let message = format!("`{}` does not exist", self.shown);
+        ToolError::not_found(ErrorReason::Io, message).with("file", self.shown.as_str())
+    }
+
+    pub(crate) fn folder(&self) -> BorrowedFd<'_> {
+        self.folder.as_fd()
+    }
+}
+
+#[cfg(target_os = "linux")]
+pub(crate) fn folder_flags() -> OFlags {
+    OFlags::PATH | OFlags::DIRECTORY
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn folder_flags() -> OFlags {
+    OFlags::RDONLY | OFlags::DIRECTORY
+}
+
+pub(crate) fn refuse_procfs(folder: &OwnedFd, shown: &str) -> Result<(), ToolError> {
+    #[cfg(target_os = "linux")]
+    if rustix::fs::fstatfs(folder).is_ok_and(|fs| fs.f_type == rustix::fs::PROC_SUPER_MAGIC) {
+        let message = format!(
+            "`{shown}` is the kernel's view of processes, not a file; use a command to look at it"
+        );
+        return Err(ToolError::invalid(ErrorReason::SpecialFile, message).with("file", shown));
+    }
+    let _ = (folder, shown);
+    Ok(())
+}
+
+pub(crate) fn wrong_type(shown: &str, found: FileType) -> ToolError {
+    let (reason, message) = match found {
+        FileType::Directory => (
+            ErrorReason::IsDirectory,
+            format!("`{shown}` is a folder; list it or name a file in it"),
+        ),
+        FileType::Symlink => (ErrorReason::BadPath, format!("`{shown}` is a link")),
+        FileType::File | FileType::Special => (
+            ErrorReason::SpecialFile,
+            format!("`{shown}` is a pipe, socket or device, not a file; it was not opened"),
+        ),
+    };
+    ToolError::invalid(reason, message).with("file", shown)
+}

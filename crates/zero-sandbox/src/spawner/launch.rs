@@ -1,0 +1,155 @@
+//! From a prepared command to a running program.
+//!
+//! Before `execve` the child, which uses the memory of its parent or a copy of it,
+//! only makes system calls: everything it needs was built before. What fails there is told through a pipe that closes by itself when the program runs.
+
+use std::ffi::CString;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+
+use rustix::process::Signal;
+
+use super::message::{LaunchFailure, LaunchStep};
+use super::syscalls::{self, CStringArray, ForkOutcome};
+use crate::cgroup::{CgroupEntryHandles, CommandCgroups};
+use crate::confinement::PreparedCommand;
+use crate::shared_network::NetworkEntryHandles;
+
+/// What is needed to start a program.
+pub(super) struct LaunchContext<'a> {
+    pub(super) prepared: &'a PreparedCommand,
+    pub(super) folder: &'a Path,
+    /// Three streams, or one terminal.
+    pub(super) stdio: &'a [OwnedFd],
+    /// The network to start in, where it is not one's own or the host's.
+    pub(super) net: Option<&'a NetworkEntryHandles>,
+}
+
+impl LaunchContext<'_> {
+    /// Starts the program in these groups and gives the number of its process. Groups that can be
+    /// made and not joined are given up: the watchdog has to do.
+    pub(super) fn start_in(&self, groups: &mut CommandCgroups) -> Result<i32, LaunchFailure> {
+        let start = |groups: &CommandCgroups| {
+            let entries = groups.entries();
+            self.start(
+                &entries.map_err(|error| LaunchFailure::of_system(LaunchStep::Cgroup, &error))?,
+            )
+        };
+        let started = start(groups);
+        if started.as_ref().is_err_and(|failure| failure.step == LaunchStep::Cgroup) {
+            *groups = CommandCgroups::default();
+            return start(groups);
+        }
+        started
+    }
+
+    fn start(&self, groups: &CgroupEntryHandles) -> Result<i32, LaunchFailure> {
+        let fork_failure =
+            |error: std::io::Error| LaunchFailure::of_system(LaunchStep::Fork, &error);
+        let folder = CString::new(self.folder.as_os_str().as_bytes()).unwrap_or_default();
+        let argv = CStringArray::new(self.prepared.argv());
+        let envp = CStringArray::new(self.prepared.envp());
+        let (report, child_report) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
+            .map_err(|errno| fork_failure(errno.into()))?;
+        let keeper = rustix::process::getpid();
+        let child = |joins: &[OwnedFd]| {
+            let (step, errno) = match self.become_ready(keeper, &folder, joins) {
+                Ok(()) => {
+                    (LaunchStep::Execute, syscalls::execute(self.prepared.program(), &argv, &envp))
+                }
+                Err(failure) => failure,
+            };
+            let [a, b, c, d] = errno.to_ne_bytes();
+            let _ = rustix::io::write(&child_report, &[step as u8, a, b, c, d]);
+            127
+        };
+        let CgroupEntryHandles { folder: group, files } = groups;
+        // An old kernel cannot begin a process in a group, or something holds it from doing so.
+        let pid = match group.as_ref().and_then(|group| syscalls::fork_into(group).ok()) {
+            Some(ForkOutcome::Child) => syscalls::exit(child(&[])),
+            Some(ForkOutcome::Parent(pid)) => pid,
+            None => syscalls::spawn(|| child(files)).map_err(fork_failure)?,
+        };
+        drop(child_report);
+        let mut bytes = [0; 5];
+        match read_whole(&report, &mut bytes) {
+            0 => Ok(pid),
+            _ => {
+                syscalls::wait_for(pid);
+                let [step, a, b, c, d] = bytes;
+                let errno = i32::from_ne_bytes([a, b, c, d]);
+                let error = std::io::Error::from_raw_os_error(errno);
+                Err(LaunchFailure::of_system(LaunchStep::from_byte(step), &error))
+            }
+        }
+    }
+
+    /// In the child: all that comes before the program.
+    fn become_ready(
+        &self,
+        keeper: rustix::process::Pid,
+        folder: &CString,
+        joins: &[OwnedFd],
+    ) -> Result<(), (LaunchStep, i32)> {
+        let at = |step: LaunchStep| move |errno: rustix::io::Errno| (step, errno.raw_os_error());
+        rustix::process::setsid().map_err(at(LaunchStep::Stdio))?;
+        rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
+            .map_err(at(LaunchStep::Fork))?;
+        // A keeper that died before that signal was asked for does not send it.
+        if rustix::process::getppid() != Some(keeper) {
+            syscalls::exit(127);
+        }
+        for group in joins {
+            rustix::io::write(group, b"0").map_err(at(LaunchStep::Cgroup))?;
+        }
+        // Who gets streams of its own passes the command's on, and its terminal.
+        let given = || streams(self.stdio).map(|streams| streams.map(|fd| fd.as_raw_fd()));
+        let own = self.prepared.own_streams();
+        let streams = own.or_else(given).ok_or((LaunchStep::Stdio, libc::EBADF))?;
+        if let ([terminal], None) = (self.stdio, self.prepared.own_streams()) {
+            rustix::process::ioctl_tiocsctty(terminal).map_err(at(LaunchStep::Stdio))?;
+        }
+        for (number, from) in (0..).zip(streams) {
+            syscalls::dup_onto_number(from, number).map_err(|errno| (LaunchStep::Stdio, errno))?;
+        }
+        rustix::process::chdir(folder.as_c_str()).map_err(at(LaunchStep::Folder))?;
+        syscalls::let_signals_through();
+        // Groups and folder come before: whoever is among other users is refused both.
+        if let Some(net) = self.net {
+            net.enter().map_err(at(LaunchStep::Network))?;
+        }
+        #[expect(unsafe_code, reason = "the interface of confinement")]
+        // SAFETY: this is the forked child, right before it executes its program.
+        unsafe { self.prepared.restrict_self() }.map_err(at(LaunchStep::Confine))
+    }
+}
+
+/// The three streams of a command, of which a terminal is all.
+pub(super) fn streams(stdio: &[OwnedFd]) -> Option<[&OwnedFd; 3]> {
+    match stdio {
+        [terminal] => Some([terminal; 3]),
+        [stdin, stdout, stderr] => Some([stdin, stdout, stderr]),
+        _ => None,
+    }
+}
+
+impl LaunchFailure {
+    pub(super) fn of_system(step: LaunchStep, error: &std::io::Error) -> Self {
+        Self { step, errno: error.raw_os_error(), text: error.to_string(), gaps: Vec::new() }
+    }
+}
+
+/// Reads until the buffer is full or the other side is closed.
+fn read_whole(from: &OwnedFd, bytes: &mut [u8]) -> usize {
+    let mut len = 0;
+    while let Some(rest) = bytes.get_mut(len..).filter(|rest| !rest.is_empty()) {
+        match rustix::io::read(from, rest) {
+            Ok(0) => break,
+            Ok(count) => len += count,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(_) => break,
+        }
+    }
+    len
+}

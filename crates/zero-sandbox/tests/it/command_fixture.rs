@@ -1,0 +1,208 @@
+//! What the tests share: commands, and what is left of them.
+
+use std::io::Read as _;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use zero_sandbox::running_command::{CommandExit, RunningCommand};
+use zero_sandbox::spawner::{
+    CommandStdio, LayerSelection, LimitEnforcerChoice, SpawnSpec, Spawner, SpawnerSettings,
+};
+use zero_sandbox::{CommandSpec, NetworkAccess, ProcessLimits, SandboxProfile, SandboxProperty};
+
+/// Longer than anything here takes, on a machine with a lot to do.
+pub(crate) const LONG: Duration = Duration::from_secs(60);
+/// How soon everything has to be gone. Nothing goes by itself here before ten minutes are over, so that
+/// a busy machine has all the time it needs, and whatever stays is still found.
+pub(crate) const GONE_MAX: Duration = Duration::from_secs(30);
+/// How long walls stand ready that are not to stand for long.
+pub(crate) const SHORT: Duration = Duration::from_millis(250);
+
+/// A shell command with room to run.
+pub(crate) fn sh(script: &str) -> SpawnSpec {
+    program("sh", &["-c", script])
+}
+
+pub(crate) fn program(program: &str, args: &[&str]) -> SpawnSpec {
+    let limits = ProcessLimits { cpu_percent: 400, ..ProcessLimits::default() };
+    SpawnSpec {
+        command: CommandSpec {
+            program: program.into(),
+            args: args.iter().map(Into::into).collect(),
+            folder: "/".into(),
+            environment: vec![("PATH".into(), "/usr/local/bin:/usr/bin:/bin".into())],
+        },
+        profile: profile(limits),
+        stdio: CommandStdio::Pipes,
+        timeout: None,
+        net: None,
+    }
+}
+
+/// As wide as a profile can be: everything can be read, and one folder written to.
+fn profile(limits: ProcessLimits) -> SandboxProfile {
+    let tmp = std::env::temp_dir().join("zero-sandbox-tests");
+    std::fs::create_dir_all(&tmp).unwrap();
+    SandboxProfile {
+        writable: vec![tmp.clone()],
+        protected: Vec::new(),
+        protected_files: Vec::new(),
+        masked: Vec::new(),
+        network: NetworkAccess::Host,
+        limits,
+        tmp,
+        weaknesses: vec![SandboxProperty::Attributes, SandboxProperty::PrivateTmp],
+    }
+}
+
+/// Half of what is tested is not there without it.
+#[track_caller]
+pub(crate) fn need_bubblewrap() {
+    let bubblewrap = zero_sandbox::SandboxLayers::probe().report().into_iter().next().unwrap();
+    assert!(
+        Path::new("/usr/bin/bwrap").exists() || bubblewrap.holds,
+        "bubblewrap is missing: apt-get install bubblewrap"
+    );
+    assert!(bubblewrap.holds, "bubblewrap does not work here: {bubblewrap:?}");
+}
+
+pub(crate) fn warden() -> Spawner {
+    need_bubblewrap();
+    Spawner::start().unwrap()
+}
+
+/// Both ways to be confined, with and without namespaces: one is told from the other by what
+/// becomes of its processes.
+pub(crate) fn both_walls() -> [Spawner; 2] {
+    need_bubblewrap();
+    [LayerSelection::All, LayerSelection::WithoutBubblewrap].map(|layers| {
+        Spawner::start_with(SpawnerSettings { layers, ..SpawnerSettings::default() }).unwrap()
+    })
+}
+
+/// Every way to enforce limits and to be confined.
+pub(crate) fn all() -> Vec<Spawner> {
+    need_bubblewrap();
+    let mut wardens = Vec::new();
+    for limits_by in [LimitEnforcerChoice::Best, LimitEnforcerChoice::Watchdog] {
+        for layers in [LayerSelection::All, LayerSelection::WithoutBubblewrap] {
+            wardens.push(
+                Spawner::start_with(SpawnerSettings {
+                    limits_by,
+                    layers,
+                    ..SpawnerSettings::default()
+                })
+                .unwrap(),
+            );
+        }
+    }
+    wardens
+}
+
+/// Waits for the end of a command that ends.
+#[track_caller]
+pub(crate) fn ended(running: &RunningCommand) -> CommandExit {
+    // A command's own time is over before.
+    running.wait(LONG + GONE_MAX).expect("it ends")
+}
+
+/// All that comes from a descriptor.
+pub(crate) fn text(fd: OwnedFd) -> String {
+    let mut bytes = Vec::new();
+    // A terminal ends with an error.
+    let _ = std::fs::File::from(fd).read_to_end(&mut bytes);
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// Runs a script and gives its output and how it ended.
+#[track_caller]
+pub(crate) fn run(warden: &Spawner, order: SpawnSpec) -> (String, CommandExit) {
+    let mut running = warden.spawn(order).unwrap();
+    drop(running.stdin.take());
+    let output = text(running.stdout.take().unwrap());
+    (output, ended(&running))
+}
+
+/// A name that finds processes of one test again: it is one of their arguments.
+pub(crate) fn mark(name: &str) -> String {
+    format!("zero-test-{name}-{}", std::process::id())
+}
+
+/// The processes with a mark as an argument.
+pub(crate) fn marked(mark: &str) -> Vec<i32> {
+    let mut pids = Vec::new();
+    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
+            continue;
+        };
+        let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        if line.split(|byte| *byte == 0).any(|arg| arg == mark.as_bytes()) {
+            pids.push(pid);
+        }
+    }
+    pids
+}
+
+/// Waits until that many processes have a mark.
+#[track_caller]
+pub(crate) fn wait_for_marked(mark: &str, count: usize, limit: Duration) {
+    wait_until(
+        limit,
+        || marked(mark).len() == count,
+        || format!("{count} processes with {mark}, not {:?}", marked(mark)),
+    );
+}
+
+#[track_caller]
+pub(crate) fn wait_until(limit: Duration, is_so: impl Fn() -> bool, what: impl Fn() -> String) {
+    let until = Instant::now() + limit;
+    while !is_so() {
+        assert!(Instant::now() < until, "{}", what());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// The children of a process, ended ones among them.
+pub(crate) fn children(pid: u32) -> Vec<String> {
+    let path = format!("/proc/{pid}/task/{pid}/children");
+    let text = std::fs::read_to_string(Path::new(&path)).unwrap_or_default();
+    text.split_whitespace().map(str::to_owned).collect()
+}
+
+/// The descriptors a process has.
+pub(crate) fn fds(pid: u32) -> usize {
+    std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count()
+}
+
+/// Names of control groups anywhere that a process keeps; of all such groups when it has no number.
+pub(crate) fn groups_of(keeper: &str) -> Vec<String> {
+    fn search(folder: &Path, part: &str, found: &mut Vec<String>, depth: u32) {
+        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+            if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                continue;
+            }
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if name.starts_with("zero-") && name.contains(part) {
+                found.push(name);
+            } else if depth < 6 {
+                search(&entry.path(), part, found, depth + 1);
+            }
+        }
+    }
+    let mut found = Vec::new();
+    let part = if keeper.is_empty() { "-".to_owned() } else { format!("-{keeper}-") };
+    search(Path::new("/sys/fs/cgroup"), &part, &mut found, 0);
+    found
+}
+
+/// The parent of a process.
+pub(crate) fn parent(pid: i32) -> i32 {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = text.lines().find_map(|line| line.strip_prefix("PPid:")).unwrap();
+    line.trim().parse().unwrap()
+}
+
+pub(crate) fn kill(pid: i32, signal: rustix::process::Signal) {
+    rustix::process::kill_process(rustix::process::Pid::from_raw(pid).unwrap(), signal).unwrap();
+}

@@ -1,0 +1,214 @@
+//! What people do all day still works.
+
+use rustix::process::Signal;
+use zero_sandbox::NetworkAccess;
+
+use crate::attack_lab::{AttackLab, Attacker, SandboxSetup};
+use crate::command_fixture::{both_walls, children, kill, run, sh};
+
+#[track_caller]
+fn check(script: &str, expected: &str) {
+    for who in Attacker::all() {
+        let lab = AttackLab::new(*who);
+        let answer = lab.shell(&lab.profile(SandboxSetup::Full), script);
+        assert_eq!(answer, expected, "{script} by {who:?}");
+    }
+}
+
+/// What lies in a folder, but for the host's socket.
+fn names(lab: &AttackLab, folder: &str) -> Vec<String> {
+    let mut names: Vec<_> = std::fs::read_dir(lab.path(folder))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name != "door")
+        .collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn git_commits_and_sees_no_ghosts() {
+    for who in Attacker::all() {
+        let lab = AttackLab::new(*who);
+        let mut profile = lab.profile(SandboxSetup::Full);
+        profile.limits.open_files = 1024;
+        std::fs::remove_dir_all(lab.path("ws/.git")).unwrap();
+        std::fs::remove_file(lab.path("ws/.env")).unwrap();
+        std::fs::remove_dir_all(lab.path("ws/keys")).unwrap();
+        let made = lab.run(SandboxSetup::Bare, &profile, "git", &["init", "-q"]);
+        assert_eq!(made, "");
+        let script = "export GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a GIT_COMMITTER_NAME=a \
+             GIT_COMMITTER_EMAIL=a; git add -A && git commit -qm one && echo more >> file && \
+             git stash -q && git stash pop -q && git commit -qam two && git checkout -qb other && \
+             git rebase -q HEAD~1 && git gc -q && git status --short && git log --format=%s && \
+             git ls-files";
+        assert_eq!(lab.shell(&profile, script), "two\none\nfile", "{who:?}");
+        let refused = lab.shell(&profile, "git config core.pager evil 2>/dev/null || echo no");
+        assert_eq!(refused, "no");
+        assert_eq!(names(&lab, "ws"), [".git", "file", "sub"], "ghosts are gone");
+        let left: Vec<_> =
+            names(&lab, "").into_iter().filter(|name| name.contains("placeholders")).collect();
+        assert!(left.is_empty(), "{left:?}");
+    }
+}
+
+#[test]
+fn the_private_tmp_is_shown_as_tmp() {
+    check(
+        "echo $TMPDIR; mktemp | sed 's/tmp\\.[A-Za-z0-9]*$/X/'; pwd | sed 's,.*/,,'",
+        "/tmp\n/tmp/X\nws",
+    );
+}
+
+/// The host's `/tmp` is out of sight, but for a workspace in it.
+#[test]
+fn a_workspace_in_tmp_is_written() {
+    for warden in both_walls() {
+        let folder = tempfile::tempdir_in("/tmp").unwrap();
+        for name in ["ws/sub", "tmp"] {
+            std::fs::create_dir_all(folder.path().join(name)).unwrap();
+        }
+        for start in ["ws", "ws/sub"] {
+            let mut order = sh("echo made >made && cat made");
+            order.command.folder = folder.path().join(start);
+            order.profile.writable = vec![folder.path().join("ws")];
+            order.profile.tmp = folder.path().join("tmp");
+            let (said, how) = run(&warden, order);
+            assert_eq!(said, "made\n", "in {start}: {how:?}");
+        }
+    }
+}
+
+#[test]
+fn a_loopback_of_its_own_reaches_only_itself() {
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = port.local_addr().unwrap().to_string();
+    for who in Attacker::all() {
+        let lab = AttackLab::new(*who);
+        let mut profile = lab.profile(SandboxSetup::Full);
+        profile.network = NetworkAccess::Loopback;
+        let attempt = |words: &[&str]| lab.attempt_under(SandboxSetup::Full, &profile, words);
+        assert_eq!(attempt(&["own-loopback"]), "ok");
+        assert_eq!(attempt(&["tcp", &address]), "ECONNREFUSED");
+        assert_eq!(attempt(&["tcp", "192.0.2.1:80"]), "ENETUNREACH");
+        assert_eq!(attempt(&["abstract", "$"]), "ECONNREFUSED");
+    }
+}
+
+#[test]
+fn the_network_of_the_host_has_no_services_of_the_host() {
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = port.local_addr().unwrap().to_string();
+    for who in Attacker::all() {
+        for walls in [SandboxSetup::Full, SandboxSetup::Direct] {
+            let lab = AttackLab::new(*who);
+            let mut profile = lab.profile(walls);
+            profile.network = NetworkAccess::Host;
+            let attempt = |words: &[&str]| lab.attempt_under(walls, &profile, words);
+            assert_eq!(attempt(&["tcp", &address]), "ok", "{walls:?}");
+            assert_eq!(attempt(&["abstract", "$"]), "EPERM", "{walls:?}");
+            let raw = libc::AF_PACKET.to_string();
+            assert_eq!(attempt(&["socket", &raw, "3"]), "EPERM", "{walls:?}");
+            let expected = if walls == SandboxSetup::Full { "EACCES" } else { "EPERM" };
+            assert_eq!(attempt(&["unix", "$/door"]), expected);
+            assert_eq!(attempt(&["datagram-from-pair", "$/log"]), expected);
+        }
+    }
+}
+
+#[test]
+fn a_command_that_is_not_there_says_so() {
+    check("no-such-program 2>/dev/null; echo $?", "127");
+    let lab = AttackLab::new(Attacker::Me);
+    for walls in [SandboxSetup::Full, SandboxSetup::Direct] {
+        let answer = lab.run(walls, &lab.profile(walls), "no-such-program", &[]);
+        assert!(answer.contains("program `no-such-program` was not found"), "{answer}");
+    }
+}
+
+#[test]
+fn the_environment_of_the_command_is_not_that_of_its_walls() {
+    let lab = AttackLab::new(Attacker::Me);
+    let answer = lab.shell(&lab.profile(SandboxSetup::Full), "echo ${SECRET:-nothing}");
+    assert_eq!(answer, "nothing");
+}
+
+#[test]
+fn an_empty_folder_that_stands_in_is_shared_and_goes_with_the_last() {
+    let lab = AttackLab::new(Attacker::Me);
+    let mut longer = lab.profile(SandboxSetup::Full);
+    longer.tmp = lab.path("tmp-of-another");
+    std::fs::create_dir(&longer.tmp).unwrap();
+    std::thread::scope(|scope| {
+        let (lab, longer) = (&lab, &longer);
+        let script = "while ! test -e go; do sleep 0.01; done; \
+             mkdir .vscode/x 2>&1 | grep -o Read-only";
+        let other = scope.spawn(move || lab.shell(longer, script));
+        while !lab.path("ws/.vscode").exists() {
+            std::thread::yield_now();
+        }
+        // Comes later and leaves earlier.
+        assert_eq!(lab.attempt(SandboxSetup::Full, &["mkdir", "$/ws/.vscode/x"]), "EROFS");
+        assert!(lab.path("ws/.vscode").exists(), "somebody still relies on it");
+        std::fs::write(lab.path("ws/go"), "").unwrap();
+        assert_eq!(other.join().unwrap(), "Read-only");
+    });
+    assert_eq!(names(&lab, "ws"), [".env", ".git", "file", "go", "keys", "sub"]);
+}
+
+#[test]
+fn what_a_killed_process_left_is_taken_away() {
+    let lab = AttackLab::new(Attacker::Me);
+    let profile = lab.profile(SandboxSetup::Full);
+    let mut child = lab.start(SandboxSetup::Full, &profile, "sleep", &["600"]);
+    while !(lab.path("ws/.vscode").exists() && lab.path("ws/.npmrc").exists()) {
+        std::thread::yield_now();
+    }
+    // All at once, and nobody who could tidy up: the warden sleeps before its keepers go.
+    let below = |pid: u32| children(pid).into_iter().map(|pid| pid.parse().unwrap());
+    for warden in below(child.id()).collect::<Vec<i32>>() {
+        kill(warden, Signal::STOP);
+        below(u32::try_from(warden).unwrap()).for_each(|keeper| kill(keeper, Signal::KILL));
+        kill(warden, Signal::KILL);
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(lab.path("ws/.vscode").exists(), "nobody was left to take it away");
+    // The command dies with its parent, and only then are the locks free.
+    let deadline = std::time::Instant::now() + crate::command_fixture::LONG;
+    while lab.path("ws/.vscode").exists() || lab.path("ws/.npmrc").exists() {
+        assert!(std::time::Instant::now() < deadline, "it stays");
+        zero_sandbox::confinement::sweep(&profile.tmp);
+    }
+}
+
+#[track_caller]
+fn check_program(program: &str, script: &str, expected: &str) {
+    for who in Attacker::all() {
+        let lab = AttackLab::new(*who);
+        let mut profile = lab.profile(SandboxSetup::Full);
+        profile.limits.open_files = 1024;
+        profile.limits.file_bytes = 1 << 28;
+        profile.network = NetworkAccess::Loopback;
+        let missing = lab.shell(&profile, &format!("command -v {program} >/dev/null || echo no"));
+        assert_eq!(missing, "", "this test needs `{program}`");
+        assert_eq!(lab.shell(&profile, script), expected, "{script} by {who:?}");
+    }
+}
+
+#[test]
+fn compilers_and_languages_work() {
+    let c = "echo 'int main(void){return 7;}' > a.c && gcc a.c -o a; ./a; echo $?";
+    check_program("gcc", c, "7");
+    check_program("make", "printf 'a:\\n\\techo made\\n' > Makefile && make -s", "made");
+    let python = "cat > p.py <<'END'
+import multiprocessing as m, socket, subprocess, tempfile
+if __name__ == '__main__':
+    with m.Pool(2) as pool: print(pool.map(abs, [-1, -2]))
+    with m.Manager() as manager: print(list(manager.list([3])))
+    s = socket.create_server(('127.0.0.1', 0)); socket.create_connection(s.getsockname())
+    print(tempfile.gettempdir(), subprocess.check_output(['echo', 'x']).decode().strip())
+END
+python3 p.py";
+    check_program("python3", python, "[1, 2]\n[3]\n/tmp x");
+}

@@ -1,0 +1,437 @@
+//! Walls that stand ready for a command: used while everything is as it was, and only then.
+
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use zero_sandbox::running_command::{ExitCause, LimitsReport, SandboxReuse};
+use zero_sandbox::spawner::{SpawnSpec, Spawner, SpawnerSettings};
+use zero_sandbox::{ProcessLimits, SandboxProfile};
+
+use crate::attack_lab::{AttackLab, Attacker, SandboxSetup, is_root};
+use crate::command_fixture::{
+    GONE_MAX, LONG, children, ended, kill, need_bubblewrap, program, run, sh, wait_until,
+};
+
+/// How often walls are tried for that the host's changes may take away: other tests make sockets.
+const TRIES_MAX: u32 = 100;
+
+/// How long walls are looked for before another command has them put up again.
+const SEEN_WITHIN: Duration = Duration::from_secs(10);
+
+/// How long walls stand that are to be seen, and then to go.
+const A_WHILE: Duration = Duration::from_secs(1);
+
+/// The lab's profile, with more that may come into being or change.
+fn profile(lab: &AttackLab) -> SandboxProfile {
+    let mut profile = lab.profile(SandboxSetup::Full);
+    profile.masked.extend(["ws/late", "ws/link/key"].map(|name| lab.path(name)));
+    profile.protected.push(lab.path("ws/.zero"));
+    profile.protected_files = vec![lab.path("ws/.git/deep/attributes")];
+    for name in ["outside/a", "outside/b"] {
+        std::fs::create_dir_all(lab.path(name)).unwrap();
+        std::fs::write(lab.path(name).join("key"), "worth something").unwrap();
+    }
+    std::os::unix::fs::symlink(lab.path("outside/a"), lab.path("ws/link")).unwrap();
+    profile
+}
+
+/// Something happens on the host while walls stand ready, and the attack after it gets others.
+#[track_caller]
+fn check(meanwhile: &[&str], words: &str, expected: &str) {
+    assert_eq!(walls_after(meanwhile, words, expected), "PutUp", "after {meanwhile:?}");
+}
+
+#[track_caller]
+fn check_script(script: &str, words: &str, expected: &str) {
+    check(&["sh", "-ec", &format!("cd $/ws; {script}")], words, expected);
+}
+
+/// Something happens to which the walls that stand ready may be as good as others.
+#[track_caller]
+fn check_answer(script: &str, words: &str, expected: &str) {
+    walls_after(&["sh", "-ec", &format!("cd $/ws; {script}")], words, expected);
+}
+
+#[track_caller]
+fn walls_after(meanwhile: &[&str], words: &str, expected: &str) -> String {
+    let words: Vec<&str> = words.split(' ').collect();
+    let lab = AttackLab::new(Attacker::Me);
+    let (answer, walls) = lab.attempt_after(&profile(&lab), meanwhile, &words);
+    assert_eq!(answer, expected, "after {meanwhile:?}, walls {walls}");
+    walls
+}
+
+/// Without a change the same attacks find walls that stand ready, and the same answers.
+#[test]
+fn walls_that_stand_ready_answer_alike() {
+    let rows = [
+        ("read $/ws/.env", "EACCES"),
+        ("read $/ws/keys/key", "EACCES"),
+        ("read $/outside/a/key", "EACCES"),
+        ("write $/ws/.git/hooks/x", "EROFS"),
+        ("mkdir $/ws/.zero/x", "EROFS"),
+        ("write $/ws/.git/deep/attributes", "EROFS"),
+        ("unix $/ws/door", "EACCES"),
+        ("write $/ws/file", "ok"),
+    ];
+    for who in Attacker::all() {
+        for (words, expected) in rows {
+            let words: Vec<&str> = words.split(' ').collect();
+            let is_ready = (0..TRIES_MAX).any(|_| {
+                let lab = AttackLab::new(*who);
+                let (answer, walls) = lab.attempt_after(&profile(&lab), &[], &words);
+                assert_eq!(answer, expected, "{words:?} by {who:?}, walls {walls}");
+                for name in ["ws/.zero", "ws/.git/deep"] {
+                    assert!(!lab.path(name).exists(), "{name} is left");
+                }
+                walls == "Ready"
+            });
+            assert!(is_ready, "no walls stood ready");
+        }
+    }
+}
+
+#[test]
+fn a_secret_that_was_replaced_is_hidden() {
+    check_script("echo new >n; mv n .env", "read $/ws/.env", "EACCES");
+    check_script("mv .env old; echo new >.env", "read $/ws/.env", "EACCES");
+    // It may get the number that the old one had.
+    check_script("rm .env; echo new >.env", "read $/ws/.env", "EACCES");
+    // It is the very same, and what hid it is gone all the same.
+    check_script("ln .env x; rm .env; mv x .env", "read $/ws/.env", "EACCES");
+    check_script("mv keys old; mkdir keys; echo x >keys/key", "read $/ws/keys/key", "EACCES");
+    check_script("rm -r keys; mkdir keys; echo x >keys/key", "read $/ws/keys/key", "EACCES");
+    check_script("rm -r keys; echo x >keys", "read $/ws/keys", "EACCES");
+}
+
+#[test]
+fn a_secret_that_is_new_is_hidden() {
+    check_script("echo new >late", "read $/ws/late", "EACCES");
+    check_script("mkdir late; echo new >late/key", "read $/ws/late/key", "EACCES");
+    check_script("ln -sfn $/outside/b link", "read $/outside/b/key", "EACCES");
+}
+
+#[test]
+fn what_is_protected_is_held() {
+    check_script("mv .git/hooks x; mkdir .git/hooks", "write $/ws/.git/hooks/x", "EROFS");
+    check_script("rmdir .git/hooks; mkdir .git/hooks", "write $/ws/.git/hooks/x", "EROFS");
+    check_script("mv .git g; cp -r g .git", "write $/ws/.git/hooks/x", "EROFS");
+    // What stands in for it, if it still does, is somebody's now, or gone.
+    check_answer("mkdir -p .zero; echo x >.zero/config", "write $/ws/.zero/config", "EROFS");
+    check_script("rmdir .zero 2>&- || true", "mkdir $/ws/.zero", "EEXIST");
+    check_script("rmdir .zero 2>&- || true; mkdir .zero", "mkdir $/ws/.zero/x", "EROFS");
+    check_answer(
+        "mkdir -p .git/deep; echo x >.git/deep/other",
+        "write $/ws/.git/deep/attributes",
+        "EROFS",
+    );
+}
+
+#[test]
+fn a_socket_that_is_new_is_hidden() {
+    check(&["bind", "$/ws/late-door"], "unix $/ws/late-door", "EACCES");
+    check(&["bind", "$/late-door"], "unix $/late-door", "EACCES");
+    check_script("mv door x; mv x door; rm $/door", "unix $/ws/door", "EACCES");
+}
+
+#[test]
+fn a_folder_that_was_replaced_is_the_one_that_is_used() {
+    check_script("cd ..; mv ws old; cp -r old ws", "write $/ws/file", "ok");
+    check_script("cd ..; rmdir tmp; mkdir tmp", "write /tmp/file", "ok");
+}
+
+#[test]
+fn a_new_mount_is_read_only() {
+    // Only root mounts, in a view of its own that those beneath follow.
+    if is_root() {
+        let mount = "mount -t tmpfs none $/outside/empty";
+        check_script(mount, "write $/outside/empty/x", "EROFS");
+        check_script("mount --bind $/outside/a keys", "read $/ws/keys/key", "EACCES");
+    }
+}
+
+/// A workspace with a folder that has to be stood in for.
+struct PrewarmFixture(tempfile::TempDir);
+
+impl PrewarmFixture {
+    fn new() -> Self {
+        need_bubblewrap();
+        let folder = tempfile::tempdir_in("/var/tmp").unwrap();
+        for name in ["ws", "sessions/tmp"] {
+            std::fs::create_dir_all(folder.path().join(name)).unwrap();
+        }
+        Self(folder)
+    }
+
+    fn order(&self, script: &str) -> SpawnSpec {
+        let mut order = sh(script);
+        order.command.folder = self.0.path().join("ws");
+        order.profile.writable = vec![self.0.path().join("ws")];
+        order.profile.protected = vec![self.0.path().join("ws/.zero")];
+        order.profile.tmp = self.0.path().join("sessions/tmp");
+        order
+    }
+
+    fn stands(&self) -> bool {
+        self.0.path().join("ws/.zero").exists()
+    }
+
+    fn records(&self) -> usize {
+        std::fs::read_dir(self.0.path().join("sessions")).unwrap().count() - 1
+    }
+
+    /// Runs a command, and waits until walls stand ready for the next.
+    fn stand_ready(&self, warden: &Spawner) -> PrewarmedProcesses {
+        run(warden, self.order("true"));
+        self.wait_until_ready(warden)
+    }
+
+    /// Walls that stand for a moment may be missed when this process has to wait.
+    #[track_caller]
+    fn wait_until_ready(&self, warden: &Spawner) -> PrewarmedProcesses {
+        for _ in 0..TRIES_MAX {
+            let until = Instant::now() + SEEN_WITHIN;
+            while Instant::now() < until {
+                if let (Some(standing), true) = (standing(warden), self.stands()) {
+                    std::thread::sleep(Duration::from_millis(50));
+                    return standing;
+                }
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            run(warden, self.order("true"));
+        }
+        panic!("none stand");
+    }
+}
+
+/// The processes of walls that stand ready.
+struct PrewarmedProcesses {
+    keeper: i32,
+    /// The last step behind them.
+    stage: i32,
+}
+
+/// Those that are there, with nothing behind them.
+fn standing(warden: &Spawner) -> Option<PrewarmedProcesses> {
+    let numbers = |pid: u32| -> Vec<u32> {
+        children(pid).iter().filter_map(|pid| pid.parse().ok()).collect()
+    };
+    let only = |pid: u32| -> Option<u32> {
+        let [only] = <[u32; 1]>::try_from(numbers(pid)).ok()?;
+        Some(only)
+    };
+    numbers(warden.pid().unwrap()).into_iter().find_map(|keeper| {
+        let stage = only(only(keeper)?)?;
+        let is_alone = children(stage).is_empty();
+        is_alone.then_some(PrewarmedProcesses { keeper: keeper as i32, stage: stage as i32 })
+    })
+}
+
+fn kill_if_there(pid: i32) {
+    let _ = kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL);
+}
+
+fn warden(ready_for: Duration) -> Spawner {
+    Spawner::start_with(SpawnerSettings { ready_for, ..SpawnerSettings::default() }).unwrap()
+}
+
+/// Runs orders until one finds walls that stand ready.
+#[track_caller]
+fn run_ready(warden: &Spawner, place: &PrewarmFixture, order: impl Fn() -> SpawnSpec) -> String {
+    for _ in 0..TRIES_MAX {
+        place.stand_ready(warden);
+        let mut running = warden.spawn(order()).unwrap();
+        drop(running.stdin.take());
+        let said = crate::command_fixture::text(running.stdout.take().unwrap());
+        assert_eq!(ended(&running).exit_code, Some(0));
+        if running.walls == SandboxReuse::Ready {
+            return said;
+        }
+    }
+    panic!("no walls stood ready");
+}
+
+#[test]
+fn a_command_behind_them_has_its_streams_and_nothing_else() {
+    let (warden, place) = (warden(LONG), PrewarmFixture::new());
+    let order = |script: &str| place.order(script);
+    let handles = || order("for fd in $(seq 0 99); do ! test -e /proc/$$/fd/$fd || echo $fd; done");
+    assert_eq!(run_ready(&warden, &place, handles), "0\n1\n2\n");
+    // What it is given is its own: folder, words and environment.
+    let words = || {
+        let mut order = order("");
+        std::fs::create_dir_all(place.0.path().join("ws/sub")).unwrap();
+        order.command = program("sh", &["-c", "pwd | sed 's,.*/,,'; echo $A $0", "word"]).command;
+        order.command.folder = place.0.path().join("ws/sub");
+        order.command.environment.push(("A".into(), "b".into()));
+        order
+    };
+    assert_eq!(run_ready(&warden, &place, words), "sub\nb word\n");
+    // Nobody is there but it and the one that waited.
+    let count = || order("set -- /proc/[0-9]*; echo $#");
+    assert_eq!(run_ready(&warden, &place, count), "2\n");
+}
+
+#[test]
+fn another_profile_gets_walls_of_its_own() {
+    let (warden, place) = (warden(LONG), PrewarmFixture::new());
+    let secret = place.0.path().join("ws/secret");
+    std::fs::write(&secret, "worth something").unwrap();
+    place.stand_ready(&warden);
+    let mut order = place.order("cat secret 2>/dev/null || echo hidden");
+    order.profile.masked = vec![secret];
+    let mut running = warden.spawn(order).unwrap();
+    assert_eq!(crate::command_fixture::text(running.stdout.take().unwrap()), "hidden\n");
+    assert_eq!(running.walls, SandboxReuse::PutUp);
+    ended(&running);
+}
+
+/// Something that runs beside commands does not cost the next of them its walls.
+#[test]
+fn one_that_is_single_leaves_them_to_those_before_it() {
+    let (warden, place, other) = (warden(LONG), PrewarmFixture::new(), PrewarmFixture::new());
+    place.stand_ready(&warden);
+    let running = warden.spawn_single(other.order("true")).unwrap();
+    assert_eq!((running.walls, ended(&running).exit_code), (SandboxReuse::PutUp, Some(0)));
+    drop(running);
+    place.wait_until_ready(&warden);
+    assert!(!other.stands());
+    let (_, how) = run(&warden, place.order("true"));
+    assert_eq!(how.exit_code, Some(0));
+}
+
+/// What was there for the last command and is gone is not stood in for: the next one may make it.
+#[test]
+fn nothing_stands_in_for_what_was_taken_away() {
+    let (warden, place) = (warden(LONG), PrewarmFixture::new());
+    let idea = place.0.path().join("ws/.idea");
+    std::fs::create_dir(&idea).unwrap();
+    let order = |script: &str| {
+        let mut order = place.order(script);
+        order.profile.protected.push(idea.clone());
+        order
+    };
+    let mut running = warden.spawn(order("while ! test -e go; do sleep 0.01; done")).unwrap();
+    std::thread::sleep(Duration::from_millis(100));
+    std::fs::remove_dir(&idea).unwrap();
+    std::fs::write(place.0.path().join("ws/go"), "").unwrap();
+    drop(running.stdin.take());
+    ended(&running);
+    for _ in 0..30 {
+        assert!(!idea.exists(), "it stands");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// The groups a keeper is in have the limits of the last command until it has one.
+#[test]
+fn limits_are_those_of_the_command() {
+    let (warden, place) = (warden(LONG), PrewarmFixture::new());
+    for megabytes in [64, 512, 64] {
+        // Held for as long as somebody may take who only looks now and then.
+        let mut order = place.order("head -c 200000000 /dev/zero | tail | (sleep 2; wc -c)");
+        order.profile.limits.memory_bytes = megabytes << 20;
+        let mut running = warden.spawn(order).unwrap();
+        assert_eq!(running.limits, limits(&warden));
+        let said = crate::command_fixture::text(running.stdout.take().unwrap());
+        let is_over = matches!(ended(&running).why, ExitCause::MemoryLimit { .. });
+        assert_eq!((is_over, said == "200000000\n"), (megabytes == 64, megabytes == 512));
+        place.wait_until_ready(&warden);
+    }
+}
+
+fn limits(warden: &Spawner) -> LimitsReport {
+    warden.limits_report(&ProcessLimits { cpu_percent: 400, ..ProcessLimits::default() })
+}
+
+#[test]
+fn they_go_after_a_while_and_leave_nothing() {
+    let (warden, place) = (warden(A_WHILE), PrewarmFixture::new());
+    place.stand_ready(&warden);
+    wait_until(LONG, || !place.stands() && place.records() == 0, || "it stays".to_owned());
+    assert!(standing(&warden).is_none());
+    // At once when asked to, though the next command has them stand again.
+    let warden = self::warden(LONG);
+    for _ in 0..2 {
+        place.stand_ready(&warden);
+        warden.rest();
+        assert!(!place.stands() && place.records() == 0 && standing(&warden).is_none());
+    }
+    // None at all where none are wanted.
+    let warden = self::warden(Duration::ZERO);
+    run(&warden, place.order("true"));
+    std::thread::sleep(Duration::from_millis(100));
+    assert!(standing(&warden).is_none() && !place.stands());
+}
+
+#[test]
+fn they_go_with_the_warden_however_it_goes() {
+    let place = PrewarmFixture::new();
+    let warden = warden(LONG);
+    let inside = place.stand_ready(&warden).stage;
+    drop(warden);
+    assert!(!place.stands() && place.records() == 0);
+    assert!(!std::path::Path::new(&format!("/proc/{inside}")).exists());
+
+    let gone = |pid: i32| move || !std::path::Path::new(&format!("/proc/{pid}")).exists();
+    let warden = self::warden(LONG);
+    let inside = place.stand_ready(&warden).stage;
+    kill(i32::try_from(warden.pid().unwrap()).unwrap(), Signal::KILL);
+    wait_until(GONE_MAX, gone(inside), || "it lives on".to_owned());
+    wait_until(GONE_MAX, || !place.stands(), || "it stands".to_owned());
+
+    // A keeper that is killed takes them along; what it left on the host goes with the next.
+    let warden = self::warden(LONG);
+    let PrewarmedProcesses { keeper, stage } = place.stand_ready(&warden);
+    kill(keeper, Signal::KILL);
+    wait_until(GONE_MAX, gone(stage), || "it lives on".to_owned());
+    assert_eq!(run(&warden, place.order("mkdir .zero/x 2>&- || echo held")).0, "held\n");
+    drop(warden);
+    assert!(!place.stands() && place.records() == 0);
+}
+
+#[test]
+fn walls_that_somebody_ended_are_put_up_again() {
+    let (warden, place) = (warden(LONG), PrewarmFixture::new());
+    // They may be looked at again, and others be put up, before there is a command.
+    let mut walls = (0..TRIES_MAX).map(|_| {
+        kill_if_there(place.stand_ready(&warden).stage);
+        let mut running = warden.spawn(place.order("mkdir .zero/x 2>&- || echo held")).unwrap();
+        assert_eq!(crate::command_fixture::text(running.stdout.take().unwrap()), "held\n");
+        assert_eq!(ended(&running).exit_code, Some(0));
+        running.walls
+    });
+    assert!(walls.any(|walls| walls == SandboxReuse::PutUp));
+}
+
+/// One that runs, one that stands ready, and one that comes do not take away what the others need.
+#[test]
+fn those_that_run_and_those_that_stand_ready_share_what_stands_in() {
+    let (warden, place) = (warden(A_WHILE), PrewarmFixture::new());
+    let script = "while ! test -e go; do sleep 0.01; done; mkdir .zero/x 2>&- || echo held";
+    let mut first = warden.spawn(place.order(script)).unwrap();
+    std::thread::sleep(Duration::from_millis(150));
+    for _ in 0..5 {
+        assert_eq!(run(&warden, place.order("mkdir .zero/x 2>&- || echo held")).0, "held\n");
+        std::thread::sleep(Duration::from_millis(60));
+    }
+    std::fs::write(place.0.path().join("ws/go"), "").unwrap();
+    assert_eq!(crate::command_fixture::text(first.stdout.take().unwrap()), "held\n");
+    ended(&first);
+    assert_eq!(run(&warden, place.order("mkdir .zero/x 2>&- || echo held")).0, "held\n");
+    wait_until(LONG, || !place.stands() && place.records() == 0, || "it stays".to_owned());
+}
+
+/// Sockets that come and go faster than walls are put up keep nobody from starting, and one that
+/// stays is hidden. Only root can have them in a network of its own, where nobody else sees them.
+#[test]
+fn sockets_that_come_and_go_refuse_nobody() {
+    if is_root() {
+        for _ in 0..10 {
+            let lab = AttackLab::new(Attacker::Me);
+            let (meanwhile, words) = (["churn", "$/outside"], ["unix", "$/outside/stays"]);
+            let (answer, _) = lab.attempt_after(&profile(&lab), &meanwhile, &words);
+            assert_eq!(answer, "EACCES");
+        }
+    }
+}

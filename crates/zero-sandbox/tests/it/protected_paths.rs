@@ -1,0 +1,157 @@
+//! What stands in for a missing file, where it is seen and when it goes.
+
+use zero_sandbox::{SandboxProfile, SandboxProperty};
+
+use crate::attack_lab::{AttackLab, Attacker, SandboxSetup};
+
+/// A profile that also protects files of the repository that do not exist.
+fn with_files(lab: &AttackLab) -> SandboxProfile {
+    let mut profile = lab.profile(SandboxSetup::Full);
+    profile.protected = vec![lab.path("ws/.git/hooks"), lab.path("ws/.zero")];
+    profile.protected_files = ["config", "config.worktree", "info/attributes"]
+        .map(|n| lab.path("ws/.git").join(n))
+        .into();
+    profile
+}
+
+#[track_caller]
+fn check(words: &[&str], expected: &str) {
+    for who in Attacker::all() {
+        for walls in [SandboxSetup::Full, SandboxSetup::Mounts] {
+            let lab = AttackLab::new(*who);
+            let answer = lab.attempt_under(walls, &with_files(&lab), words);
+            assert_eq!(answer, expected, "{words:?} by {who:?} behind {walls:?}");
+            for name in ["ws/.zero", "ws/.git/config.worktree", "ws/.git/info/attributes"] {
+                assert!(!lab.path(name).exists(), "{name} is left after {words:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn an_empty_file_stands_in_for_a_file() {
+    check(&["read", "$/ws/.git/config.worktree"], "empty");
+    check(&["write", "$/ws/.git/config.worktree"], "EROFS");
+    check(&["remove", "$/ws/.git/config.worktree"], "EBUSY");
+    check(&["rename", "$/ws/file", "$/ws/.git/config.worktree"], "EXDEV");
+    check(&["rename", "$/ws/.git/info", "$/ws/.git/x"], "EBUSY");
+    check(&["rename", "$/ws/.git/info/attributes", "$/ws/x"], "EXDEV");
+    check(&["hardlink", "$/ws/.git/config.worktree", "$/ws/x"], "EXDEV");
+    check(&["chmod", "$/ws/.git/config.worktree"], "EROFS");
+    check(&["write", "$/ws/.git/info/exclude"], "ok");
+    check(&["mkdir", "$/ws/.zero/x"], "EROFS");
+}
+
+#[test]
+fn a_folder_stands_in_where_a_file_lies_deeper() {
+    let lab = AttackLab::new(Attacker::Me);
+    std::fs::remove_dir(lab.path("ws/.git/info")).unwrap();
+    let attempt = |words: &[&str]| lab.attempt_under(SandboxSetup::Full, &with_files(&lab), words);
+    assert_eq!(attempt(&["write", "$/ws/.git/info/attributes"]), "EROFS");
+    assert!(!lab.path("ws/.git/info").exists());
+}
+
+#[test]
+fn a_file_that_somebody_filled_meanwhile_stays() {
+    let lab = AttackLab::new(Attacker::Me);
+    let profile = with_files(&lab);
+    let stood = lab.path("ws/.git/config.worktree");
+    std::thread::scope(|scope| {
+        let (lab, profile) = (&lab, &profile);
+        let script = "while ! test -e go; do sleep 0.01; done";
+        let running = scope.spawn(move || lab.shell(profile, script));
+        while !stood.exists() {
+            std::thread::yield_now();
+        }
+        // A second one relies on it too, and leaves before.
+        assert_eq!(lab.attempt_under(SandboxSetup::Full, profile, &["threads"]), "ok");
+        assert!(stood.exists(), "somebody still relies on it");
+        std::fs::write(&stood, "[core]\n").unwrap();
+        std::fs::write(lab.path("ws/go"), "").unwrap();
+        assert_eq!(running.join().unwrap(), "");
+    });
+    assert_eq!(std::fs::read_to_string(&stood).unwrap(), "[core]\n");
+}
+
+#[test]
+fn without_mounts_a_file_cannot_be_held_and_that_is_said() {
+    let lab = AttackLab::new(Attacker::Me);
+    let mut profile = lab.profile(SandboxSetup::Direct);
+    profile.protected_files = vec![lab.path("ws/.git/config.worktree")];
+    let answer = lab.attempt_under(SandboxSetup::Direct, &profile, &["threads"]);
+    assert!(answer.contains("`protected` cannot be enforced here"), "{answer}");
+    assert!(answer.contains(".git/config.worktree` lies in a folder that is granted"), "{answer}");
+    profile.weaknesses.push(SandboxProperty::Protected);
+    assert_eq!(lab.attempt_under(SandboxSetup::Direct, &profile, &["threads"]), "ok");
+    assert!(!lab.path("ws/.git/config.worktree").exists(), "nothing stands in for it");
+}
+
+#[test]
+fn without_mounts_a_link_that_leads_out_cannot_be_held_either() {
+    let lab = AttackLab::new(Attacker::Me);
+    std::os::unix::fs::symlink(lab.path("outside"), lab.path("ws/.zero")).unwrap();
+    let mut profile = lab.profile(SandboxSetup::Direct);
+    profile.protected = vec![lab.path("ws/.zero")];
+    let answer = lab.attempt_under(SandboxSetup::Direct, &profile, &["threads"]);
+    assert!(answer.contains("`protected` cannot be enforced here"), "{answer}");
+}
+
+#[test]
+fn many_commands_with_one_private_tmp_run_at_once() {
+    let lab = AttackLab::new(Attacker::Me);
+    let profile = with_files(&lab);
+    std::thread::scope(|scope| {
+        let script = "sleep 0.$((RANDOM % 3)); mkdir .zero/x 2>/dev/null || echo held";
+        let run = || lab.run(SandboxSetup::Full, &profile, "bash", &["-c", script]);
+        let running: Vec<_> = (0..12).map(|_| scope.spawn(run)).collect();
+        for answer in running {
+            assert_eq!(answer.join().unwrap(), "held");
+        }
+    });
+    zero_sandbox::confinement::sweep(&profile.tmp);
+    let left = records(&lab);
+    assert!(left.is_empty() && !lab.path("ws/.zero").exists(), "{left:?}");
+}
+
+#[test]
+fn commands_beside_a_job_leave_no_records() {
+    let lab = AttackLab::new(Attacker::Me);
+    let profile = with_files(&lab);
+    std::thread::scope(|scope| {
+        let (lab, profile) = (&lab, &profile);
+        let script = "while ! test -e go; do sleep 0.01; done";
+        let job = scope.spawn(move || lab.shell(profile, script));
+        while !lab.path("ws/.git/config.worktree").exists() {
+            std::thread::yield_now();
+        }
+        let made: Vec<usize> = (0..10)
+            .map(|_| {
+                assert_eq!(lab.shell(profile, "mkdir .zero/x 2>/dev/null || echo held"), "held");
+                records(lab).len()
+            })
+            .collect();
+        std::fs::write(lab.path("ws/go"), "").unwrap();
+        // One of the job, and at most one of the walls that stand ready for the next command.
+        assert!(made.iter().all(|count| *count <= 2), "{made:?}");
+        assert_eq!(job.join().unwrap(), "");
+    });
+    assert!(records(&lab).is_empty() && !lab.path("ws/.zero").exists());
+}
+
+/// What is written down about what stands in for something.
+fn records(lab: &AttackLab) -> Vec<String> {
+    let entries = std::fs::read_dir(lab.path("")).unwrap().flatten();
+    entries
+        .map(|entry| entry.file_name().into_string().unwrap())
+        .filter(|name| name.ends_with("placeholders"))
+        .collect()
+}
+
+#[test]
+fn a_path_of_a_file_must_be_absolute_too() {
+    let lab = AttackLab::new(Attacker::Me);
+    let mut profile = lab.profile(SandboxSetup::Full);
+    profile.protected_files.push("config".into());
+    let answer = lab.attempt_under(SandboxSetup::Full, &profile, &["threads"]);
+    assert!(answer.contains("`config` is not an absolute path"), "{answer}");
+}

@@ -1,0 +1,208 @@
+//! Somebody renames folders of the workspace while walls are put up, or outlives a command behind
+//! them. Whoever swaps here is not confined at all, which is more than another command could do.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use rustix::fs::{CWD, RenameFlags};
+use zero_sandbox::spawner::{SpawnSpec, Spawner};
+
+use crate::command_fixture::{ended, run, sh, text, warden};
+
+/// Commands that are started while somebody swaps.
+const STARTS: u32 = 60;
+
+/// What a refusal may say: that it is a link now, or was another thing a moment ago.
+const REFUSALS: [&str; 3] = ["changed while the command was being confined", "is a link", "walls"];
+
+struct RaceFixture {
+    folder: tempfile::TempDir,
+}
+
+impl RaceFixture {
+    /// A workspace in which a link leads to somebody's files beside it, that look the same.
+    fn new() -> Self {
+        let folder = tempfile::Builder::new().prefix("zero-race-").tempdir_in("/var/tmp").unwrap();
+        let place = Self { folder };
+        for name in ["tmp", "ws/held/deep", "victim/deep"] {
+            fs::create_dir_all(place.path(name)).unwrap();
+        }
+        for name in ["ws/held/.env", "victim/.env", "victim/key"] {
+            fs::write(place.path(name), "worth something").unwrap();
+        }
+        symlink("../victim", place.path("ws/link")).unwrap();
+        place
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// A script in the workspace, with somebody's files out of its sight.
+    fn order(&self, script: &str) -> SpawnSpec {
+        let mut order = sh(script);
+        order.command.folder = self.path("ws");
+        order.profile.writable = vec![self.path("ws")];
+        order.profile.tmp = self.path("tmp");
+        order.profile.masked = vec![self.path("victim")];
+        order.profile.weaknesses = Vec::new();
+        order
+    }
+
+    /// What is in somebody's folder, but for the one thing that can come of a race: something empty
+    /// to mount on, which bubblewrap makes before anybody can look whether it is in the right place.
+    fn victims(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.path("victim")).unwrap().flatten();
+        let mut names: Vec<_> =
+            entries.map(|entry| entry.file_name().into_string().unwrap()).collect();
+        names.retain(|name| name != "missing" || !is_empty(&self.path("victim/missing")));
+        names.sort();
+        names
+    }
+}
+
+fn is_empty(folder: &Path) -> bool {
+    fs::read_dir(folder).unwrap().next().is_none()
+}
+
+/// Exchanges two names until it is told to stop, at a speed that changes.
+fn swap(one: &Path, other: &Path, stop: &AtomicBool) {
+    for round in 0..u64::MAX {
+        if stop.load(Ordering::Relaxed) {
+            return;
+        }
+        rustix::fs::renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE).unwrap();
+        match round / 64 % 4 {
+            0 => {}
+            pause => std::thread::sleep(Duration::from_micros(pause * pause * 120)),
+        }
+    }
+}
+
+/// How a command fared: what it printed, or why it was refused.
+fn fared(warden: &Spawner, order: SpawnSpec) -> Result<String, String> {
+    let mut running = warden.spawn(order).map_err(|error| error.to_string())?;
+    drop(running.stdin.take());
+    let output = text(running.stdout.take().unwrap());
+    assert_eq!(ended(&running).exit_code, Some(0), "{output}");
+    Ok(output)
+}
+
+/// Starts commands while a folder between the workspace and what `with` adds to the profile is
+/// swapped for a link that leads out.
+#[track_caller]
+fn check(with: impl Fn(&RaceFixture, &mut SpawnSpec)) {
+    let place = RaceFixture::new();
+    let warden = warden();
+    let script = "for i in 1 2 3 4 5; do
+        for at in held link; do
+            cat $at/key; echo attacked > $at/new; echo attacked > $at/.env; mkdir $at/deep/new
+        done
+    done 2>/dev/null; echo ran";
+    let stop = AtomicBool::new(false);
+    let mut ran = 0;
+    std::thread::scope(|scope| {
+        scope.spawn(|| swap(&place.path("ws/held"), &place.path("ws/link"), &stop));
+        for _ in 0..STARTS {
+            let mut order = place.order(script);
+            with(&place, &mut order);
+            let answer = fared(&warden, order);
+            let victims = (place.victims(), fs::read(place.path("victim/.env")).unwrap());
+            let is_fine = match &answer {
+                Ok(output) => output == "ran\n",
+                Err(why) => REFUSALS.iter().any(|words| why.contains(words)),
+            };
+            ran += u32::from(answer.is_ok());
+            let is_whole = victims.0 == [".env", "deep", "key"] && victims.1 == b"worth something";
+            if !(is_fine && is_whole && is_empty(&place.path("victim/deep"))) {
+                // Before anything fails: a scope waits for its threads.
+                stop.store(true, Ordering::Relaxed);
+                panic!("{answer:?}, and outside {victims:?}");
+            }
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    // And when nobody swaps any more, everything runs.
+    if !fs::symlink_metadata(place.path("ws/held")).unwrap().is_dir() {
+        let (held, link) = (place.path("ws/held"), place.path("ws/link"));
+        rustix::fs::renameat_with(CWD, held, CWD, link, RenameFlags::EXCHANGE).unwrap();
+    }
+    let mut order = place.order(script);
+    with(&place, &mut order);
+    assert_eq!(fared(&warden, order).as_deref(), Ok("ran\n"), "{ran} ran before");
+}
+
+#[test]
+fn a_folder_above_a_protected_one_is_swapped_for_a_link() {
+    check(|place, order| order.profile.protected.push(place.path("ws/held/deep")));
+}
+
+#[test]
+fn a_folder_above_a_missing_one_is_swapped_for_a_link() {
+    check(|place, order| order.profile.protected.push(place.path("ws/held/missing")));
+}
+
+#[test]
+fn a_folder_above_a_masked_file_is_swapped_for_a_link() {
+    check(|place, order| order.profile.masked.push(place.path("ws/held/.env")));
+}
+
+#[test]
+fn a_writable_folder_in_another_is_swapped_for_a_link() {
+    check(|place, order| order.profile.writable.push(place.path("ws/held/deep")));
+}
+
+/// The process that counts what a command leaves is made unable to, or slow.
+#[test]
+fn who_stays_behind_finds_nothing_to_create() {
+    let place = RaceFixture::new();
+    let warden = warden();
+    let script = "{ prlimit --pid 1 --nofile=0; chrt -i -p 0 1; taskset -p 1 1; } >/dev/null 2>&1
+        late() { while :; do mkdir .zero && echo {} > .zero/settings.json; done; }
+        late </dev/null >/dev/null 2>&1 & exit 0";
+    for _ in 0..12 {
+        let mut order = place.order(script);
+        order.profile.protected.push(place.path("ws/.zero"));
+        let (_, ended) = run(&warden, order);
+        assert_eq!(ended.exit_code, Some(0));
+        // Walls that stand ready may have put something empty there again.
+        std::thread::sleep(Duration::from_millis(2));
+        assert!(!place.path("ws/.zero/settings.json").exists());
+    }
+}
+
+#[test]
+fn a_protected_file_with_another_name_is_refused() {
+    let place = RaceFixture::new();
+    let warden = warden();
+    let first = "mkdir -p .git/hooks && echo mine > .git/config && ln .git/config innocent";
+    assert_eq!(fared(&warden, place.order(first)), Ok(String::new()));
+    let second = || {
+        let mut order = place.order("echo attacked > innocent; cat .git/config");
+        order.profile.protected_files.push(place.path("ws/.git/config"));
+        order.profile.protected.push(place.path("ws/.git/hooks"));
+        order
+    };
+    let why = fared(&warden, second()).unwrap_err();
+    assert!(why.contains(".git/config` has another name"), "{why}");
+    let (_, fix) = why.split_once("give it one of its own: ").unwrap();
+    assert_eq!(fared(&warden, place.order(fix)), Ok(String::new()));
+    assert_eq!(fared(&warden, second()), Ok("mine\n".to_owned()));
+}
+
+#[test]
+fn what_cannot_be_made_says_what_to_do() {
+    if crate::attack_lab::is_root() {
+        // Root writes everywhere but where nobody can: the kernel's own folders.
+        let place = RaceFixture::new();
+        let mut order = place.order("true");
+        order.profile.writable = vec!["/sys/kernel".into()];
+        order.profile.protected.push("/sys/kernel/zero".into());
+        let why = fared(&warden(), order).unwrap_err();
+        assert!(why.contains("commands must not create `/sys/kernel/zero`"), "{why}");
+        assert!(why.contains("let zero write to `/sys/kernel`, or make it yourself"), "{why}");
+    }
+}

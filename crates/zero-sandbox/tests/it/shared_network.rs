@@ -1,0 +1,394 @@
+//! Networks that the commands of a session share, and nobody else.
+
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::{AsFd as _, AsRawFd as _};
+use std::sync::Arc;
+
+use rustix::process::Signal;
+use zero_sandbox::running_command::RunningCommand;
+use zero_sandbox::shared_network::{PROXY_PORT, SharedNetwork};
+use zero_sandbox::spawner::{
+    CommandStdio, LayerSelection, SpawnError, SpawnSpec, Spawner, SpawnerSettings,
+};
+use zero_sandbox::{NetworkAccess, SandboxProperty};
+
+use crate::attack_lab::{AttackLab, Attacker, SandboxSetup, attack_program, is_root};
+use crate::command_fixture::{
+    GONE_MAX, LONG, children, ended, fds, kill, mark, marked, parent, program, run, text,
+    wait_for_marked, wait_until, warden,
+};
+use crate::spawner_client;
+
+const SERVER: &str = "127.0.0.1:8123";
+
+/// An attempt of the attacker in a network.
+fn attempt(net: Option<&Arc<SharedNetwork>>, words: &[&str]) -> SpawnSpec {
+    let words: Vec<&str> = std::iter::once("try").chain(words.iter().copied()).collect();
+    let attack = attack_program();
+    let mut order = program(attack.to_str().unwrap(), &words);
+    // What lies in `/tmp` is only seen where it is given.
+    order.profile.writable.push(attack.parent().unwrap().to_owned());
+    order.profile.network = NetworkAccess::Loopback;
+    order.net = net.cloned();
+    order
+}
+
+#[track_caller]
+fn check(warden: &Spawner, net: Option<&Arc<SharedNetwork>>, words: &[&str], expected: &str) {
+    let (said, _) = run(warden, attempt(net, words));
+    assert_eq!(said.trim(), expected, "{words:?}");
+}
+
+/// Starts a server in a network and waits until it answers.
+fn serve(warden: &Spawner, net: &Arc<SharedNetwork>) -> RunningCommand {
+    let mut server = warden.spawn(attempt(Some(net), &["serve", SERVER])).unwrap();
+    let mut line = String::new();
+    BufReader::new(File::from(server.stdout.take().unwrap())).read_line(&mut line).unwrap();
+    assert_eq!(line, "ready\n");
+    server
+}
+
+fn alone(warden: &Spawner) -> Arc<SharedNetwork> {
+    Arc::new(SharedNetwork::alone(warden).unwrap())
+}
+
+/// The number of a network, which the kernel shows in names like `shared_network:[4026531840]`.
+fn number(net: &SharedNetwork) -> u64 {
+    rustix::fs::fstat(net.as_fd()).unwrap().st_ino
+}
+
+#[test]
+fn commands_of_a_session_reach_each_other_whoever_they_are() {
+    for who in Attacker::all() {
+        let lab = AttackLab::new(*who);
+        let answer =
+            lab.attempt_beside(SandboxSetup::Full, &["serve", SERVER], &["tcp-says", SERVER]);
+        assert_eq!(answer, "hello yourself", "{who:?}");
+        let six = "[::1]:8123";
+        let answer = lab.attempt_beside(SandboxSetup::Full, &["serve", six], &["tcp-says", six]);
+        assert_eq!(answer, "hello yourself", "{who:?}");
+    }
+}
+
+#[test]
+fn sessions_do_not_reach_each_other() {
+    let warden = warden();
+    let (one, other) = (alone(&warden), alone(&warden));
+    let _server = serve(&warden, &one);
+    check(&warden, Some(&one), &["tcp-says", SERVER], "hello yourself");
+    check(&warden, Some(&other), &["tcp-says", SERVER], "ECONNREFUSED");
+    check(&warden, None, &["tcp-says", SERVER], "ECONNREFUSED");
+    // Nor does the host reach in.
+    let address: SocketAddr = SERVER.parse().unwrap();
+    let refused = std::net::TcpStream::connect_timeout(&address, LONG);
+    assert_eq!(refused.unwrap_err().kind(), std::io::ErrorKind::ConnectionRefused);
+    // Both can have a server of the same address.
+    let _server = serve(&warden, &other);
+    check(&warden, Some(&other), &["tcp-says", SERVER], "hello yourself");
+}
+
+#[test]
+fn nothing_else_is_reached() {
+    let host = [TcpListener::bind("127.0.0.1:0"), TcpListener::bind("[::1]:0")];
+    let host: Vec<String> =
+        host.iter().flatten().map(|port| port.local_addr().unwrap().to_string()).collect();
+    let warden = warden();
+    let net = alone(&warden);
+    for address in &host {
+        check(&warden, Some(&net), &["tcp", address], "ECONNREFUSED");
+    }
+    for outside in ["10.0.0.1:80", "8.8.8.8:53", "169.254.169.254:80", "[2001:db8::1]:80"] {
+        check(&warden, Some(&net), &["tcp", outside], "ENETUNREACH");
+    }
+    check(&warden, Some(&net), &["udp", "8.8.8.8:53"], "ENETUNREACH");
+}
+
+#[test]
+fn a_command_that_may_reach_nothing_joins_nothing() {
+    let warden = warden();
+    let net = alone(&warden);
+    let _server = serve(&warden, &net);
+    let mut order = attempt(Some(&net), &["tcp", SERVER]);
+    order.profile.network = NetworkAccess::Nothing;
+    assert_eq!(run(&warden, order).0.trim(), "EPERM");
+}
+
+#[test]
+fn the_network_is_used_and_not_changed() {
+    let packet = libc::AF_PACKET.to_string();
+    let rows: &[(&[&str], &str)] = &[
+        (&["lo-flags"], "EPERM"),
+        (&["lo-address"], "EPERM"),
+        (&["lo-mtu"], "EPERM"),
+        (&["raw-icmp"], "EPERM"),
+        (&["socket", &packet, "3"], "EPERM"),
+        (&["call", "setns"], "EPERM"),
+        (&["unshare", "user"], "EPERM"),
+        (&["capabilities"], "none1"),
+        (&["handles"], "0,1,2"),
+        (&["bind", "127.0.0.1:80"], "EACCES"),
+        (&["own-loopback"], "ok"),
+    ];
+    for who in Attacker::all() {
+        let lab = AttackLab::new(*who);
+        for (words, expected) in rows {
+            let answer = lab.attempt_beside(SandboxSetup::Full, &["serve", SERVER], words);
+            assert_eq!(answer, *expected, "{words:?} by {who:?}");
+        }
+        // Only opened, never written to.
+        let words = ["append", "/proc/sys/net/ipv4/ip_forward"];
+        let expected = if *who == Attacker::Me && is_root() { "EROFS" } else { "EACCES" };
+        assert_eq!(lab.attempt_beside(SandboxSetup::Full, &["serve", SERVER], &words), expected);
+    }
+    // Whoever owns a network can: nothing else is in the way. Anybody owns one that he makes.
+    let with_own = |script: &str, word: &str| {
+        let mut unshare = std::process::Command::new("unshare");
+        unshare.args(["-Urn", "sh", "-c", script]).arg(attack_program()).arg(word);
+        unshare.output().unwrap()
+    };
+    let made = with_own(":", "");
+    if !made.status.success() {
+        // Some machines let only chosen programs make one. Root needs no leave.
+        return assert!(!is_root(), "{made:?}");
+    }
+    for words in ["raw-icmp", "lo-mtu", "lo-address", "lo-flags"] {
+        let output = with_own("\"$0\" try \"$@\"", words);
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "ok\n", "{words} {output:?}");
+    }
+}
+
+#[test]
+fn its_users_are_beneath_those_whose_the_network_is() {
+    let warden = warden();
+    let net = alone(&warden);
+    let mut order = program("sleep", &["600"]);
+    order.profile.network = NetworkAccess::Loopback;
+    order.net = Some(Arc::clone(&net));
+    let running = warden.spawn(order).unwrap();
+    let inside: i32 = wait_for_child(running.pid).parse().unwrap();
+    let seen = |kind: &str| File::open(format!("/proc/{inside}/ns/{kind}")).unwrap();
+    let ino = |fd: &File| rustix::fs::fstat(fd).unwrap().st_ino;
+    assert_eq!(ino(&seen("net")), number(&net));
+    let bubblewrap = zero_sandbox::SandboxLayers::probe().report().remove(0);
+    if bubblewrap.why.contains("for root only") {
+        return;
+    }
+    // Up from the command's users until those of the network.
+    let owner = related(net.as_fd().as_raw_fd(), NS_GET_USERNS);
+    let mut users = seen("user");
+    assert_ne!(ino(&users), ino(&owner));
+    for _ in 0..3 {
+        users = related(users.as_raw_fd(), NS_GET_PARENT);
+        if ino(&users) == ino(&owner) {
+            return;
+        }
+    }
+    panic!("the network is nobody's above");
+}
+
+const NS_GET_USERNS: libc::Ioctl = 0xb701;
+const NS_GET_PARENT: libc::Ioctl = 0xb702;
+
+#[expect(unsafe_code, reason = "the kernel is asked about a namespace")]
+fn related(fd: i32, request: libc::Ioctl) -> File {
+    // SAFETY: the request has no argument and answers with a new handle.
+    let fd = unsafe { libc::ioctl(fd, request) };
+    assert!(fd >= 0, "{}", std::io::Error::last_os_error());
+    // SAFETY: nobody else owns it.
+    unsafe { std::os::fd::FromRawFd::from_raw_fd(fd) }
+}
+
+#[track_caller]
+fn wait_for_child(pid: i32) -> String {
+    let pid = u32::try_from(pid).unwrap();
+    wait_until(LONG, || !children(pid).is_empty(), || format!("{pid} has no children"));
+    children(pid).remove(0)
+}
+
+#[test]
+fn the_proxys_port_is_answered_from_outside_and_by_nobody_else() {
+    let warden = warden();
+    let (net, port) = SharedNetwork::with_proxy(&warden).unwrap();
+    let net = Arc::new(net);
+    let address = format!("127.0.0.1:{PROXY_PORT}");
+    let proxy = std::thread::spawn(move || {
+        for _ in 0..2 {
+            let (mut connection, _) = port.accept().unwrap();
+            let mut said = String::new();
+            connection.read_to_string(&mut said).unwrap();
+            connection.write_all(format!("{said} outside").as_bytes()).unwrap();
+        }
+        port
+    });
+    for _ in 0..2 {
+        check(&warden, Some(&net), &["tcp-says", &address], "hello outside");
+    }
+    // No command can stand in for it.
+    for taken in [&address, "0.0.0.0:3128"] {
+        check(&warden, Some(&net), &["bind", taken], "EADDRINUSE");
+    }
+    // Without whoever answers, there is no port.
+    drop(proxy.join().unwrap());
+    check(&warden, Some(&net), &["tcp", &address], "ECONNREFUSED");
+}
+
+#[test]
+fn a_terminal_can_be_in_it_too() {
+    let warden = warden();
+    let net = alone(&warden);
+    let _server = serve(&warden, &net);
+    let mut order = attempt(Some(&net), &["tcp-says", SERVER]);
+    order.stdio = CommandStdio::Pty { rows: 24, cols: 80 };
+    let mut running = warden.spawn(order).unwrap();
+    assert_eq!(text(running.stdout.take().unwrap()).trim(), "hello yourself");
+    assert_eq!(ended(&running).exit_code, Some(0));
+}
+
+#[test]
+fn abstract_sockets_are_the_commands_own_where_landlock_keeps_them() {
+    let server = ["serve-abstract", "zero-test"];
+    let attempt = ["abstract", "zero-test"];
+    let lab = AttackLab::new(Attacker::Me);
+    assert_eq!(lab.attempt_beside(SandboxSetup::Full, &server, &attempt), "EPERM");
+    assert_eq!(lab.attempt_beside(SandboxSetup::Mounts, &server, &attempt), "ok");
+    // The host's never are.
+    assert_eq!(
+        lab.attempt_beside(SandboxSetup::Mounts, &server, &["abstract", "$"]),
+        "ECONNREFUSED"
+    );
+}
+
+#[test]
+fn without_bubblewrap_there_is_none_and_the_weakness_says_what_there_is() {
+    let settings =
+        SpawnerSettings { layers: LayerSelection::WithoutBubblewrap, ..SpawnerSettings::default() };
+    let direct = Spawner::start_with(settings).unwrap();
+    let Err(SpawnError::Refused { why, gaps }) = SharedNetwork::alone(&direct) else { panic!() };
+    let properties: Vec<SandboxProperty> = gaps.iter().map(|gap| gap.property).collect();
+    assert_eq!(properties, [SandboxProperty::Network]);
+    assert!(why.contains("whatever the host reaches"), "{why}");
+    assert!(why.contains("to fix it: allow bubblewrap in the settings"), "{why}");
+
+    let host = TcpListener::bind("127.0.0.1:0").unwrap();
+    let host = host.local_addr().unwrap().to_string();
+    // Also for a network that was made where bubblewrap was not switched off.
+    for net in [None, Some(alone(&warden()))] {
+        let mut order = attempt(net.as_ref(), &["tcp", &host]);
+        let Err(SpawnError::Refused { gaps, .. }) = direct.spawn(order.clone()) else { panic!() };
+        assert!(gaps.iter().any(|gap| gap.property == SandboxProperty::Network), "{gaps:?}");
+        order.profile.weaknesses.push(SandboxProperty::Network);
+        let mut running = direct.spawn(order).unwrap();
+        let missing = &running.confinement.missing;
+        let gap = missing.iter().find(|gap| gap.property == SandboxProperty::Network).unwrap();
+        assert!(gap.why.contains("whatever the host reaches"), "{gap:?}");
+        assert_eq!(text(running.stdout.take().unwrap()).trim(), "ok");
+    }
+}
+
+#[test]
+fn it_outlives_the_warden() {
+    let warden = warden();
+    let net = alone(&warden);
+    let server = serve(&warden, &net);
+    kill(i32::try_from(warden.pid().unwrap()).unwrap(), Signal::KILL);
+    ended(&server);
+    check(&warden, Some(&net), &["tcp", SERVER], "ECONNREFUSED");
+    let _server = serve(&warden, &net);
+    check(&warden, Some(&net), &["tcp-says", SERVER], "hello yourself");
+}
+
+/// The calls by which a thread waits for a message.
+const POLLS: &[libc::c_long] = &[
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_poll,
+    libc::SYS_ppoll,
+];
+
+/// A warden that dies with an order in its hands that it has not even read.
+#[test]
+fn an_order_that_nobody_took_is_given_to_another_warden() {
+    let warden = warden();
+    let net = alone(&warden);
+    let old = i32::try_from(warden.pid().unwrap()).unwrap();
+    kill(old, Signal::STOP);
+    std::thread::scope(|scope| {
+        let (sender, own) = std::sync::mpsc::sync_channel(1);
+        let command = scope.spawn({
+            let (warden, net) = (&warden, &net);
+            move || {
+                sender.send(std::fs::read_link("/proc/thread-self").unwrap()).unwrap();
+                check(warden, Some(net), &["own-loopback"], "ok");
+            }
+        });
+        // It has sent its order once it waits for the answer.
+        let syscall = std::path::Path::new("/proc").join(own.recv().unwrap()).join("syscall");
+        let waits = || {
+            let now = std::fs::read_to_string(&syscall).unwrap_or_default();
+            now.split(' ')
+                .next()
+                .is_some_and(|call| POLLS.iter().any(|poll| poll.to_string() == call))
+        };
+        wait_until(GONE_MAX, waits, || "it never waits".into());
+        kill(old, Signal::KILL);
+        command.join().unwrap();
+    });
+    assert_ne!(warden.pid(), u32::try_from(old).ok());
+}
+
+#[test]
+fn nothing_in_it_survives_the_death_of_zero_or_of_a_keeper() {
+    let name = mark("net");
+    let script =
+        format!("(exec -a {name} sleep 600) & (setsid bash -c 'exec -a {name} sleep 600') & wait");
+    let mut client = spawner_client::start_in_net(&script);
+    wait_for_marked(&name, 2, LONG);
+    client.kill().unwrap();
+    client.wait().unwrap();
+    wait_for_marked(&name, 0, GONE_MAX);
+
+    let warden = warden();
+    let net = alone(&warden);
+    let mut order = program("bash", &["-c", &script]);
+    order.profile.network = NetworkAccess::Loopback;
+    order.net = Some(net);
+    let running = warden.spawn(order).unwrap();
+    wait_for_marked(&name, 2, LONG);
+    kill(parent(running.pid), Signal::KILL);
+    ended(&running);
+    wait_for_marked(&name, 0, GONE_MAX);
+    assert_eq!(marked(&name), [0; 0]);
+}
+
+#[test]
+fn a_hundred_sessions_leave_nothing() {
+    let warden = warden();
+    check(&warden, Some(&alone(&warden)), &["own-loopback"], "ok");
+    let own = std::process::id();
+    let warden_pid = warden.pid().unwrap();
+    wait_until(GONE_MAX, || children(warden_pid).len() == 1, || "no keeper is ready".into());
+    let before = (fds(own), fds(warden_pid));
+    for round in 0..100 {
+        let (net, _port) = SharedNetwork::with_proxy(&warden).unwrap();
+        let net = Arc::new(net);
+        if round % 10 == 0 {
+            check(&warden, Some(&net), &["own-loopback"], "ok");
+        }
+    }
+    wait_until(GONE_MAX, || children(warden_pid).len() == 1, || "a keeper stays".into());
+    // A network is held by handles and by processes, and by nothing else. The keeper that is ready, or
+    // about to be, has some.
+    let now = (fds(own), fds(warden_pid));
+    assert!(now.0 < before.0 + 10 && now.1 < before.1 + 10, "{now:?}, before {before:?}");
+    assert_eq!(processes_of(own), [warden_pid], "no helper stays");
+}
+
+/// The children of a process, whichever of its threads started them.
+fn processes_of(pid: u32) -> Vec<u32> {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
+    let text =
+        tasks.map(|task| std::fs::read_to_string(task.path().join("children")).unwrap_or_default());
+    let text: Vec<String> = text.collect();
+    text.iter().flat_map(|text| text.split_whitespace()).map(|pid| pid.parse().unwrap()).collect()
+}

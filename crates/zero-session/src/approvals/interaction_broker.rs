@@ -1,0 +1,241 @@
+//! Asks on behalf of one session: its calls, and the tools that want to know something.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use zero_core::tool_result::checklist;
+use zero_core::{ResultDisplay, RiskLevel, RunId};
+use zero_runtime::tool::BoxFuture;
+use zero_runtime::{
+    ApprovalAnswer, ApprovalQuestion, Elicitation, ElicitationAnswer, ElicitationMode, Elicitor,
+};
+
+use super::{ApprovalQueue, QuestionAnswer, QuestionQueue};
+use crate::event::{ApprovalEffect, ApprovalOption, ApprovalRequest, CallDisplay, UserQuestion};
+use crate::sessions::call_updates::CallUpdateBuffer;
+use crate::sessions::ledger_recorder::{LedgerRecorder, now_ms};
+use crate::sessions::run_limiter::RunPermit;
+use crate::store::{GrantRecord, Store};
+use crate::tool_backend::CallApprover;
+
+/// Asks on behalf of one session.
+pub(crate) struct InteractionBroker {
+    approvals: ApprovalQueue,
+    questions: QuestionQueue,
+    recorder: LedgerRecorder,
+    store: Arc<dyn Store>,
+    most: Duration,
+    /// The run whose calls ask; one session has one at a time.
+    run: Mutex<Option<RequestingRun>>,
+    grants: Arc<PendingGrants>,
+}
+
+/// The run whose calls ask.
+#[derive(Clone)]
+pub(crate) struct RequestingRun {
+    /// Its id.
+    pub(crate) id: RunId,
+    /// Somebody else's while it waits for a person.
+    pub(crate) place: Arc<RunPermit>,
+    /// What its calls say, which is shown before anybody is asked about them.
+    pub(crate) news: Arc<CallUpdateBuffer>,
+}
+
+/// What stands now, until it is written. Only the latest counts.
+#[derive(Default)]
+struct PendingGrants {
+    latest: Mutex<Option<Vec<GrantRecord>>>,
+    writing: tokio::sync::Mutex<()>,
+}
+
+impl InteractionBroker {
+    pub(crate) fn new(
+        approvals: ApprovalQueue,
+        questions: QuestionQueue,
+        recorder: LedgerRecorder,
+        store: Arc<dyn Store>,
+        most: Duration,
+    ) -> Self {
+        let grants = Arc::default();
+        Self { approvals, questions, recorder, store, most, run: Mutex::new(None), grants }
+    }
+
+    /// Says which run asks from now on.
+    pub(crate) fn set_run(&self, run: Option<RequestingRun>) {
+        *self.run.lock().unwrap_or_else(PoisonError::into_inner) = run;
+    }
+
+    fn run(&self) -> Option<RequestingRun> {
+        self.run.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Asks a question of a tool.
+    pub(crate) async fn question(&self, question: UserQuestion) -> QuestionAnswer {
+        let run = self.run_that_was_shown().await;
+        let id = run.as_ref().map(|run| run.id.clone());
+        let answer = self.questions.ask(self.recorder.clone(), id, question, self.most);
+        waiting(run, answer).await
+    }
+
+    /// Asks for leave.
+    async fn approval(
+        &self,
+        run: Option<RequestingRun>,
+        request: ApprovalRequest,
+    ) -> ApprovalAnswer {
+        let id = run.as_ref().map(|run| run.id.clone());
+        waiting(run, self.approvals.ask(self.recorder.clone(), id, request, self.most)).await
+    }
+
+    /// The run that asks, once everybody has seen what its calls said.
+    async fn run_that_was_shown(&self) -> Option<RequestingRun> {
+        let run = self.run()?;
+        run.news.shown().await;
+        Some(run)
+    }
+}
+
+impl InteractionBroker {
+    /// Asks whether a run that repeats itself may go on. It looks like any permission, so that every
+    /// client can put it to its person.
+    pub(crate) async fn may_go_on(&self, why: String) -> ApprovalAnswer {
+        let option = |answer: ApprovalAnswer, name: &str| ApprovalOption {
+            id: answer.id().to_owned(),
+            name: name.to_owned(),
+        };
+        let request = ApprovalRequest {
+            id: new_id(),
+            call: String::new(),
+            tool: "zero".to_owned(),
+            title: "Let the agent go on".to_owned(),
+            reason: why,
+            risk: RiskLevel::Low.word().to_owned(),
+            commands: Vec::new(),
+            effects: Vec::new(),
+            preview: None,
+            input: None,
+            options: vec![
+                option(ApprovalAnswer::AllowOnce, "Let it go on"),
+                option(ApprovalAnswer::RejectOnce, "Stop it"),
+            ],
+            cwd: String::new(),
+            expires_ms: expires_ms(self.most),
+        };
+        // The loop itself has shown all there is, and would wait for itself.
+        self.approval(self.run(), request).await
+    }
+}
+
+impl CallApprover for InteractionBroker {
+    fn ask<'a>(
+        &'a self,
+        call: &'a str,
+        question: &'a ApprovalQuestion,
+    ) -> BoxFuture<'a, ApprovalAnswer> {
+        Box::pin(async move {
+            let run = self.run_that_was_shown().await;
+            self.approval(run, request_of(call, question, self.most)).await
+        })
+    }
+
+    fn stands(&self, standing: Vec<GrantRecord>) {
+        let slot = Arc::clone(&self.grants);
+        *slot.latest.lock().unwrap_or_else(PoisonError::into_inner) = Some(standing);
+        let (store, session) = (Arc::clone(&self.store), self.recorder.session().clone());
+        // Outside of the runtime everything has come to its end.
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        runtime.spawn(async move {
+            let _one_at_a_time = slot.writing.lock().await;
+            let latest = slot.latest.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let Some(grants) = latest else { return };
+            if let Err(error) = store.set_grants(&session, grants).await {
+                // It still stands in this process; after the next start it is asked again.
+                tracing::warn!(%session, %error, "what was settled for this session is not kept");
+            }
+        });
+    }
+}
+
+impl Elicitor for InteractionBroker {
+    fn elicit<'a>(&'a self, elicitation: &'a Elicitation) -> BoxFuture<'a, ElicitationAnswer> {
+        let (schema, url) = match &elicitation.wanted {
+            ElicitationMode::Form(schema) => (Some(schema.clone()), None),
+            ElicitationMode::Visit(url) => (None, Some(url.clone())),
+        };
+        let question = UserQuestion {
+            id: new_id(),
+            origin: elicitation.origin.clone(),
+            message: elicitation.message.clone(),
+            schema,
+            url,
+        };
+        Box::pin(async move {
+            match self.question(question).await {
+                QuestionAnswer::Accept(values) => ElicitationAnswer::Accept(values),
+                QuestionAnswer::Decline => ElicitationAnswer::Decline,
+                QuestionAnswer::Cancel => ElicitationAnswer::Cancel,
+            }
+        })
+    }
+}
+
+/// Waits for a person. The place of the run is somebody else's meanwhile.
+async fn waiting<T>(run: Option<RequestingRun>, answer: impl Future<Output = T>) -> T {
+    let Some(run) = run else { return answer.await };
+    let pause = run.place.pause();
+    let answer = answer.await;
+    pause.resume().await;
+    answer
+}
+
+/// A name for a question.
+fn new_id() -> String {
+    format!("ask_{:032x}", fastrand::u128(..))
+}
+
+/// A question of a tool host as a person is shown it.
+pub fn request_of(call: &str, question: &ApprovalQuestion, most: Duration) -> ApprovalRequest {
+    let effect = |judged: &zero_policy::EffectDecision| ApprovalEffect {
+        kind: judged.kind.to_owned(),
+        target: judged.target.clone(),
+        verdict: judged.decision.word().to_owned(),
+        reason: judged.reason.clone(),
+    };
+    let options = question.options().into_iter();
+    ApprovalRequest {
+        id: new_id(),
+        call: call.to_owned(),
+        tool: question.tool.to_string(),
+        title: question.title.clone(),
+        reason: question.reason.clone(),
+        risk: question.risk.word().to_owned(),
+        commands: question.commands().map(ToString::to_string).collect(),
+        effects: question.judged.iter().map(effect).collect(),
+        preview: question.preview.clone().map(shown),
+        input: question.rewritten.clone().map(Box::new),
+        options: options
+            .map(|option| ApprovalOption { id: option.id.to_owned(), name: option.name })
+            .collect(),
+        cwd: question.workspace.display().to_string(),
+        expires_ms: expires_ms(most),
+    }
+}
+
+/// When a question that waits so long is nobody's any more.
+fn expires_ms(most: Duration) -> i64 {
+    now_ms().saturating_add(i64::try_from(most.as_millis()).unwrap_or(i64::MAX))
+}
+
+fn shown(display: ResultDisplay) -> CallDisplay {
+    match display {
+        ResultDisplay::Markdown { text } => CallDisplay::Markdown { text },
+        ResultDisplay::Diff(diff) => CallDisplay::Diff {
+            path: diff.path,
+            unified: diff.unified,
+            old_text: diff.old_text,
+            new_text: diff.new_text,
+            partial: diff.partial,
+        },
+        ResultDisplay::Plan { entries } => CallDisplay::Markdown { text: checklist(&entries) },
+    }
+}

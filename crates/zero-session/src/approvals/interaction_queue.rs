@@ -1,0 +1,188 @@
+//! A question of any kind, from the moment it is asked until its answer is written down.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::sync::{Notify, oneshot, watch};
+use zero_core::{RunId, SessionId};
+
+use crate::event::EventKind;
+use crate::sessions::ledger_recorder::{LedgerRecorder, entry, now_ms};
+
+/// Questions `Q` that wait for answers `A`.
+pub(super) struct InteractionQueue<Q, A> {
+    open: Mutex<BTreeMap<String, PendingInteraction<Q, A>>>,
+    /// Told whenever one is done with.
+    changed: Notify,
+    /// Counts those that were asked.
+    asked: watch::Sender<u64>,
+}
+
+/// What is asked, and what becomes of it without an answer.
+pub(super) struct InteractionRequest<Q, A> {
+    pub(super) id: String,
+    pub(super) asked: Q,
+    /// How the ledger says that it is asked.
+    pub(super) shown: EventKind,
+    pub(super) recorder: LedgerRecorder,
+    pub(super) run: Option<RunId>,
+    /// How long it waits.
+    pub(super) most: Duration,
+    pub(super) expired: InteractionOutcome<A>,
+    pub(super) cancelled: InteractionOutcome<A>,
+}
+
+/// An answer, and how the ledger says so.
+#[derive(Clone)]
+pub(super) struct InteractionOutcome<A> {
+    pub(super) answer: A,
+    pub(super) shown: EventKind,
+}
+
+struct PendingInteraction<Q, A> {
+    asked: Q,
+    recorder: LedgerRecorder,
+    run: Option<RunId>,
+    created_ms: i64,
+    cancelled: InteractionOutcome<A>,
+    /// Nothing once an answer counts and is being written down.
+    answer: Option<oneshot::Sender<A>>,
+}
+
+impl<Q, A> Default for InteractionQueue<Q, A> {
+    fn default() -> Self {
+        Self { open: Mutex::default(), changed: Notify::new(), asked: watch::Sender::new(0) }
+    }
+}
+
+impl<Q: Clone + Send + 'static, A: Clone + Send + 'static> InteractionQueue<Q, A> {
+    pub(super) fn get<T>(
+        &self,
+        id: &str,
+        show: impl Fn(&SessionId, Option<&RunId>, i64, &Q) -> T,
+    ) -> Option<T> {
+        let open = self.lock();
+        let found = open.get(id).filter(|open| open.answer.is_some());
+        found.map(|open| {
+            show(open.recorder.session(), open.run.as_ref(), open.created_ms, &open.asked)
+        })
+    }
+
+    pub(super) fn list<T>(
+        &self,
+        show: impl Fn(&SessionId, Option<&RunId>, i64, &Q) -> T,
+    ) -> Vec<T> {
+        let open = self.lock();
+        let waiting = open.values().filter(|open| open.answer.is_some());
+        let show = |open: &PendingInteraction<Q, A>| {
+            show(open.recorder.session(), open.run.as_ref(), open.created_ms, &open.asked)
+        };
+        waiting.map(show).collect()
+    }
+
+    /// Changes whenever one more is asked and written.
+    pub(super) fn asked(&self) -> watch::Receiver<u64> {
+        self.asked.subscribe()
+    }
+
+    /// Asks, and waits for the answer. Whoever gives up waiting takes the question back.
+    pub(super) async fn ask(self: &Arc<Self>, asking: InteractionRequest<Q, A>) -> A {
+        let InteractionRequest { id, asked, shown, recorder, run, most, expired, cancelled } =
+            asking;
+        let no = cancelled.answer.clone();
+        let (answer, mut answered) = oneshot::channel();
+        let open = PendingInteraction {
+            asked,
+            recorder: recorder.clone(),
+            run: run.clone(),
+            created_ms: now_ms(),
+            cancelled: cancelled.clone(),
+            answer: Some(answer),
+        };
+        self.lock().insert(id.clone(), open);
+        let _withdraw = WithdrawGuard { waiting: Arc::clone(self), id: id.clone() };
+        if recorder.write(vec![entry(run.as_ref(), shown)]).await.is_err() {
+            // Nobody has seen it, so nobody is told that it is taken back.
+            self.forget(&id);
+            return no;
+        }
+        self.asked.send_modify(|count| *count = count.wrapping_add(1));
+        if let Ok(answer) = tokio::time::timeout(most, &mut answered).await {
+            return answer.unwrap_or(no);
+        }
+        self.close(&id, expired);
+        answered.await.unwrap_or(no)
+    }
+
+    /// Answers; false when an answer came before. It counts once it is written down, and is a no
+    /// where that fails.
+    pub(super) fn close(self: &Arc<Self>, id: &str, outcome: InteractionOutcome<A>) -> bool {
+        let mut open = self.lock();
+        let Some(question) = open.get_mut(id) else { return false };
+        let Some(answer) = question.answer.take() else { return false };
+        let (recorder, run) = (question.recorder.clone(), question.run.clone());
+        drop(open);
+        let (this, id) = (Arc::clone(self), id.to_owned());
+        // Outside of the runtime everything has come to its end, and nobody waits.
+        let Ok(runtime) = Handle::try_current() else {
+            self.forget(&id);
+            return true;
+        };
+        runtime.spawn(async move {
+            if recorder.write(vec![entry(run.as_ref(), outcome.shown)]).await.is_ok() {
+                // Whoever asked may have gone; the answer is in the ledger all the same.
+                let _ = answer.send(outcome.answer);
+            }
+            this.forget(&id);
+        });
+        true
+    }
+
+    /// Takes back what a run has asked, and waits until all of its questions are done with.
+    pub(super) async fn withdraw(self: &Arc<Self>, run: &RunId) {
+        let of_run = |open: &PendingInteraction<Q, A>| open.run.as_ref() == Some(run);
+        let open: Vec<(String, InteractionOutcome<A>)> = {
+            let open = self.lock();
+            let of_run = open.iter().filter(|(_, open)| of_run(open));
+            of_run.map(|(id, open)| (id.clone(), open.cancelled.clone())).collect()
+        };
+        for (id, cancelled) in open {
+            self.close(&id, cancelled);
+        }
+        loop {
+            let changed = self.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            if !self.lock().values().any(of_run) {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    fn forget(&self, id: &str) {
+        self.lock().remove(id);
+        self.changed.notify_waiters();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, PendingInteraction<Q, A>>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Takes a question back when whoever asked stops waiting.
+struct WithdrawGuard<Q: Clone + Send + 'static, A: Clone + Send + 'static> {
+    waiting: Arc<InteractionQueue<Q, A>>,
+    id: String,
+}
+
+impl<Q: Clone + Send + 'static, A: Clone + Send + 'static> Drop for WithdrawGuard<Q, A> {
+    fn drop(&mut self) {
+        let cancelled = self.waiting.lock().get(&self.id).map(|open| open.cancelled.clone());
+        if let Some(cancelled) = cancelled {
+            self.waiting.close(&self.id, cancelled);
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! The agent without a model: it does what it is told, one tool a prompt.
+//!
+//! It is what a fresh machine has. `/read README.md` or `/bash cargo test` goes through the whole
+//! life of a call, with its questions, its record and its sandbox; only nobody thinks in between. It
+//! remembers nothing: what it says follows from the last message alone.
+
+mod direct_command;
+
+use futures_util::stream;
+use tokio_util::sync::CancellationToken;
+
+use self::direct_command::DirectAction;
+use crate::agent::DIRECT;
+use crate::event::{ResultContent, TokenUsage};
+use crate::message::{MessageBlock, ModelMessage, ToolInput};
+use crate::model::{
+    ModelClient, ModelEvent, ModelInfo, ModelReply, ModelRequest, ModelStopReason, ModelStream,
+    UNBOUNDED,
+};
+
+/// How a model is attached, for people.
+pub const HOW_TO_ATTACH: &str = "to attach one, set OPENAI_API_KEY, ANTHROPIC_API_KEY, GEMINI_API_KEY \
+or OLLAMA_HOST, or name one under `models` in the settings, and start again";
+
+/// Whether the agent without a model reads this command itself, rather than any tool's name.
+pub(crate) fn reads(command: &str) -> bool {
+    direct_command::SHORTHANDS.iter().any(|shorthand| shorthand.word == command)
+}
+
+/// Whether a model is this one, and so none that reads prose.
+pub(crate) fn is_direct(model: &dyn ModelClient) -> bool {
+    model.info().name == DIRECT
+}
+
+/// What is said of a prompt that must not be read as a command, where nothing else is read.
+pub(crate) fn unread() -> String {
+    format!(
+        "this was not to be read as a command, and no model answers in this session; `/model` lists \
+         those there are and chooses one; {HOW_TO_ATTACH}"
+    )
+}
+
+/// Does what it is told.
+#[derive(Debug)]
+pub struct DirectModel {
+    info: ModelInfo,
+}
+
+impl DirectModel {
+    /// The one there is.
+    pub fn new() -> Self {
+        let info = ModelInfo {
+            name: DIRECT.to_owned(),
+            id: DIRECT.to_owned(),
+            family: DIRECT.to_owned(),
+            // It reads only the last message, so that nothing is ever too long for it.
+            context_window: UNBOUNDED,
+            output_tokens_max: UNBOUNDED,
+            takes_images: false,
+            prices: None,
+        };
+        Self { info }
+    }
+}
+
+/// Whether a word after a slash is a short way to call a tool.
+pub(crate) fn has_shorthand(word: &str) -> bool {
+    direct_command::SHORTHANDS.iter().any(|shorthand| shorthand.word == word)
+}
+
+impl Default for DirectModel {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl ModelClient for DirectModel {
+    fn info(&self) -> &ModelInfo {
+        &self.info
+    }
+
+    fn stream(&self, request: ModelRequest, _cancel: CancellationToken) -> ModelStream {
+        let (said, block, stop) = match answer(&request) {
+            DirectAction::Say(text) => {
+                (ModelEvent::Text(text.clone()), MessageBlock::Text { text }, ModelStopReason::End)
+            }
+            DirectAction::Call { name, input } => {
+                let id = format!("direct-{}", request.messages.len());
+                let said = ModelEvent::ToolUse { id: id.clone(), name: name.clone() };
+                let input = ToolInput::from(input);
+                let call =
+                    MessageBlock::ToolUse { id, name, input, opaque: serde_json::Value::Null };
+                (said, call, ModelStopReason::ToolUse)
+            }
+        };
+        let reply = ModelReply { blocks: vec![block], stop, usage: TokenUsage::default() };
+        Box::pin(stream::iter([Ok(said), Ok(ModelEvent::Done(reply))]))
+    }
+}
+
+/// What it does next.
+fn answer(request: &ModelRequest) -> DirectAction {
+    let Some(message) = request.messages.last() else {
+        return DirectAction::Say(direct_command::no_model());
+    };
+    if let Some(results) = results(message) {
+        return DirectAction::Say(results);
+    }
+    // What comes with a prompt is no part of the command.
+    let text = message.blocks.iter().find_map(|block| match block {
+        MessageBlock::Text { text } => Some(text.as_str()),
+        _ => None,
+    });
+    direct_command::read(text.unwrap_or_default(), &request.tools)
+}
+
+/// What the tools said, as it is; `None` where the message holds no result.
+fn results(message: &ModelMessage) -> Option<String> {
+    let mut texts: Option<Vec<String>> = None;
+    for block in &message.blocks {
+        let MessageBlock::ToolResult { content, .. } = block else { continue };
+        let texts = texts.get_or_insert_default();
+        texts.extend(content.iter().map(|content| match content {
+            ResultContent::Text { text } => text.clone(),
+            ResultContent::Image { mime, .. } => format!("(a picture, {mime})"),
+        }));
+    }
+    let text = texts?.join("\n");
+    Some(if text.trim().is_empty() { "(nothing)".to_owned() } else { text })
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::StreamExt as _;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::message::{MessageRole, shared};
+    use crate::model::ModelToolDefinition;
+
+    fn request(last: ModelMessage) -> ModelRequest {
+        let tool = |name: &str, schema: Value| ModelToolDefinition {
+            name: name.to_owned(),
+            description: "Reads.".to_owned(),
+            input_schema: schema,
+        };
+        let earlier = [ModelMessage::user("/bash rm -rf /"), ModelMessage::assistant(vec![])];
+        ModelRequest {
+            messages: shared(earlier.into_iter().chain([last]).collect()),
+            tools: [tool("Read", json!({}))].into(),
+            ..ModelRequest::default()
+        }
+    }
+
+    async fn events(last: ModelMessage) -> Vec<ModelEvent> {
+        let model = DirectModel::new();
+        let stream = model.stream(request(last), CancellationToken::new());
+        stream.map(Result::unwrap).collect().await
+    }
+
+    #[tokio::test]
+    async fn a_command_becomes_a_call() {
+        let events = events(ModelMessage::user("/read a.txt")).await;
+        let name = "Read".to_owned();
+        let id = "direct-3".to_owned();
+        assert_eq!(events[0], ModelEvent::ToolUse { id: id.clone(), name: name.clone() });
+        let input = ToolInput::from(json!({"file_path": "a.txt"}));
+        let call = MessageBlock::ToolUse { id, name, input, opaque: Value::Null };
+        let reply = ModelReply {
+            blocks: vec![call],
+            stop: ModelStopReason::ToolUse,
+            usage: TokenUsage::default(),
+        };
+        assert_eq!(events[1..], [ModelEvent::Done(reply)]);
+    }
+
+    #[tokio::test]
+    async fn what_the_tool_says_is_the_answer() {
+        let result = |content: Vec<ResultContent>, is_error| ModelMessage {
+            role: MessageRole::User,
+            blocks: vec![
+                MessageBlock::ToolResult { id: "1".into(), name: "Read".into(), content, is_error },
+                // Whatever else is in there is no command.
+                MessageBlock::text("/bash touch x"),
+            ],
+        };
+        let text = |text: &str| ResultContent::Text { text: text.to_owned() };
+        let picture = ResultContent::Image { mime: "image/png".into(), data: "AA==".into() };
+        for (message, expected) in [
+            (result(vec![text("one"), text("two")], false), "one\ntwo"),
+            (result(vec![text("`Read`: denied")], true), "`Read`: denied"),
+            (result(vec![picture], false), "(a picture, image/png)"),
+            (result(vec![], false), "(nothing)"),
+        ] {
+            let events = events(message).await;
+            assert_eq!(events[0], ModelEvent::Text(expected.to_owned()));
+            let [_, ModelEvent::Done(reply)] = &events[..] else { panic!("{events:?}") };
+            assert_eq!(
+                (&reply.blocks[..], &reply.stop),
+                (&[MessageBlock::text(expected)][..], &ModelStopReason::End)
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn only_the_persons_own_line_is_read() {
+        let picture = MessageBlock::Image { mime: "image/png".into(), data: "AA==".into() };
+        let blocks =
+            vec![picture, MessageBlock::text("/read a.txt"), MessageBlock::text("/read b.txt")];
+        let events = events(ModelMessage { role: MessageRole::User, blocks }).await;
+        let [_, ModelEvent::Done(reply)] = &events[..] else { panic!("{events:?}") };
+        let MessageBlock::ToolUse { input, .. } = &reply.blocks[0] else { panic!("{reply:?}") };
+        assert_eq!(*input, ToolInput::from(json!({"file_path": "a.txt"})));
+    }
+}

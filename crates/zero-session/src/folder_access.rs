@@ -1,0 +1,154 @@
+//! Where on this machine somebody may let sessions work.
+//!
+//! Tools ask before they leave the folder of a session, but within it they read without a question.
+//! So whoever may choose that folder freely may read this machine. The limit is looked at when a
+//! folder is chosen, to say so at once, and again whenever hands are used that work here, since
+//! folders and links change.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use zero_sandbox::path_survey;
+
+/// Folders that an error names; more are only counted.
+const NAMED_MAX: usize = 5;
+
+/// Where on this machine somebody may let sessions work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FolderAccess {
+    /// Anywhere: it is their machine.
+    Anywhere,
+    /// In these folders and beneath them, links settled.
+    In(Arc<[PathBuf]>),
+}
+
+/// Nowhere: whoever is not said to reach a folder does not.
+impl Default for FolderAccess {
+    fn default() -> Self {
+        Self::In(Arc::default())
+    }
+}
+
+impl FolderAccess {
+    /// Whether a folder may be worked in, by its path without links.
+    pub fn check(&self, real: &Path) -> Result<(), FolderAccessError> {
+        match self {
+            Self::Anywhere => Ok(()),
+            Self::In(folders) if folders.iter().any(|folder| real.starts_with(folder)) => Ok(()),
+            Self::In(folders) => Err(FolderAccessError::new(real, folders)),
+        }
+    }
+
+    /// The same for a path as it is written: what counts is where it leads now.
+    pub fn check_written(&self, absolute: &Path) -> Result<(), FolderAccessError> {
+        match (self, path_survey::canonical(absolute)) {
+            (Self::Anywhere, _) => Ok(()),
+            (Self::In(folders), None) => Err(FolderAccessError::new(absolute, folders)),
+            (Self::In(folders), Some(real)) => {
+                self.check(&real).map_err(|_| FolderAccessError::new(absolute, folders))
+            }
+        }
+    }
+}
+
+/// A folder that somebody may not work in.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the folder `{folder}` is not one that you may work in with the tools of the gateway; {instead} `gateway.folders` of its settings"
+)]
+pub struct FolderAccessError {
+    /// The folder.
+    pub folder: String,
+    instead: String,
+}
+
+impl FolderAccessError {
+    fn new(folder: &Path, allowed: &[PathBuf]) -> Self {
+        let shown = |path: &Path| path.display().to_string().escape_debug().to_string();
+        let names = allowed.iter().take(NAMED_MAX).map(|folder| format!("`{}`", shown(folder)));
+        let mut names: Vec<String> = names.collect();
+        if allowed.len() > NAMED_MAX {
+            names.push(format!("{} more", allowed.len() - NAMED_MAX));
+        }
+        let instead = match names.is_empty() {
+            true => "there is none as long as none is named in".to_owned(),
+            false => format!("work in {}, or have it added to", names.join(", ")),
+        };
+        Self { folder: shown(folder), instead }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::disallowed_methods, reason = "tests set up real folders")]
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn what_counts_is_where_a_path_leads() {
+        let temp = tempfile::tempdir().unwrap();
+        let base = temp.path().canonicalize().unwrap();
+        std::fs::create_dir_all(base.join("mine/deep")).unwrap();
+        std::fs::create_dir_all(base.join("mine2")).unwrap();
+        symlink("/", base.join("mine/out")).unwrap();
+        symlink(&base, base.join("mine/up")).unwrap();
+        symlink("mine/deep", base.join("in")).unwrap();
+        symlink("loop", base.join("mine/loop")).unwrap();
+        symlink("../../mine2", base.join("mine/deep/away")).unwrap();
+        let reach = FolderAccess::In([base.join("mine")].into());
+        for (path, expected) in [
+            ("mine", true),
+            ("mine/deep", true),
+            ("mine/.", true),
+            ("mine/deep/..", true),
+            ("in", true),
+            ("in/..", true),
+            ("mine/not/yet", true),
+            ("mine/up/mine", true),
+            ("", false),
+            ("mine2", false),
+            ("mine/..", false),
+            ("mine/deep/../..", false),
+            ("mine/../mine2", false),
+            ("mine/out", false),
+            ("mine/out/etc", false),
+            ("mine/up", false),
+            ("mine/not/../../mine2", false),
+            ("mine/deep/away/x", false),
+            ("mine/loop", false),
+            ("nowhere", false),
+            ("MINE", false),
+        ] {
+            let found = reach.check_written(&base.join(path));
+            assert_eq!(found.is_ok(), expected, "{path}: {found:?}");
+            assert_eq!(FolderAccess::Anywhere.check_written(&base.join(path)), Ok(()));
+        }
+        assert!(reach.check_written(Path::new("/")).is_err());
+        assert!(FolderAccess::default().check_written(&base.join("mine")).is_err());
+    }
+
+    #[test]
+    fn the_error_names_the_folder_and_the_setting() {
+        #[track_caller]
+        fn check(allowed: &[&str], expected: &str) {
+            let folders = allowed.iter().map(PathBuf::from).collect();
+            let error = FolderAccess::In(folders).check(Path::new("/etc")).unwrap_err();
+            assert_eq!(error.to_string(), expected);
+        }
+        check(
+            &["/a", "/b"],
+            "the folder `/etc` is not one that you may work in with the tools of the gateway; work in `/a`, `/b`, or have it added to `gateway.folders` of its settings",
+        );
+        check(
+            &[],
+            "the folder `/etc` is not one that you may work in with the tools of the gateway; there is none as long as none is named in `gateway.folders` of its settings",
+        );
+        let many: Vec<String> = (1..=7).map(|number| format!("/{number}")).collect();
+        let many: Vec<&str> = many.iter().map(String::as_str).collect();
+        check(
+            &many,
+            "the folder `/etc` is not one that you may work in with the tools of the gateway; work in `/1`, `/2`, `/3`, `/4`, `/5`, 2 more, or have it added to `gateway.folders` of its settings",
+        );
+    }
+}

@@ -1,0 +1,209 @@
+//! The bus of one process: those who listen are told on the spot.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use zero_core::SessionId;
+
+use crate::event::Event;
+use crate::event_bus::{Delivery, DeliverySender, EventBus, Subscription};
+
+/// Carries entries within this process.
+#[derive(Clone, Default)]
+pub struct LocalEventBus {
+    topics: Arc<SubscriberRegistry>,
+}
+
+/// Who listens to what. The lock is held while they are told: to tell never waits, and so whoever
+/// has ended a subscription hears nothing of it afterwards.
+#[derive(Default)]
+struct SubscriberRegistry(Mutex<SubscriberTable>);
+
+#[derive(Default)]
+struct SubscriberTable {
+    ears: HashMap<SessionId, Vec<SubscriberEntry>>,
+    /// Number of the newest subscription.
+    newest: u64,
+}
+
+struct SubscriberEntry {
+    number: u64,
+    ear: DeliverySender,
+}
+
+/// Takes an ear off the list when it is dropped.
+struct UnsubscribeGuard {
+    topics: Arc<SubscriberRegistry>,
+    session: SessionId,
+    number: u64,
+}
+
+impl LocalEventBus {
+    /// A bus to which nobody listens yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+}
+
+impl EventBus for LocalEventBus {
+    fn publish(&self, session: &SessionId, events: &[Arc<Event>]) {
+        let topics = self.topics.lock();
+        for SubscriberEntry { ear, .. } in topics.ears.get(session).into_iter().flatten() {
+            for event in events {
+                // An ear that is full misses this; its owner sees the gap and reads the ledger.
+                ear.tell(Delivery { session: session.clone(), event: Arc::clone(event) });
+            }
+        }
+    }
+
+    fn subscribe(&self, session: &SessionId, ear: &DeliverySender) -> Subscription {
+        let mut topics = self.topics.lock();
+        topics.newest += 1;
+        let number = topics.newest;
+        let listed = SubscriberEntry { number, ear: ear.clone() };
+        topics.ears.entry(session.clone()).or_default().push(listed);
+        let topics = Arc::clone(&self.topics);
+        Subscription::new(UnsubscribeGuard { topics, session: session.clone(), number })
+    }
+}
+
+impl SubscriberRegistry {
+    fn lock(&self) -> MutexGuard<'_, SubscriberTable> {
+        // Nothing is left half done in there, whatever panicked.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for UnsubscribeGuard {
+    fn drop(&mut self) {
+        let mut topics = self.topics.lock();
+        if let Some(listed) = topics.ears.get_mut(&self.session) {
+            listed.retain(|listed| listed.number != self.number);
+            if listed.is_empty() {
+                topics.ears.remove(&self.session);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::EventKind;
+    use crate::event_bus::{DeliveryReceiver, listen};
+
+    fn session(name: &str) -> SessionId {
+        SessionId::new(name).unwrap()
+    }
+
+    fn entries(seqs: std::ops::RangeInclusive<u64>) -> Vec<Arc<Event>> {
+        let entry = |seq| Event {
+            seq,
+            run: None,
+            time_ms: 0,
+            what: EventKind::Text { text: seq.to_string() },
+        };
+        seqs.map(|seq| Arc::new(entry(seq))).collect()
+    }
+
+    /// What a listener has heard by the time that every ear of its is gone.
+    async fn heard(mut listener: DeliveryReceiver) -> Vec<String> {
+        let mut heard = Vec::new();
+        while let Some(Delivery { session, event }) = listener.next().await {
+            heard.push(format!("{session} {}", event.seq));
+        }
+        heard
+    }
+
+    #[tokio::test]
+    async fn whoever_listens_hears_everything_in_order() {
+        let bus = LocalEventBus::new();
+        let (ear, one) = listen(100);
+        let (other_ear, other) = listen(100);
+        let (a, b) = (session("a"), session("b"));
+        bus.publish(&a, &entries(1..=1));
+        let subscriptions =
+            [bus.subscribe(&a, &ear), bus.subscribe(&b, &ear), bus.subscribe(&b, &other_ear)];
+        bus.publish(&a, &entries(2..=3));
+        bus.publish(&b, &entries(1..=2));
+        bus.publish(&session("c"), &entries(1..=9));
+        bus.publish(&a, &entries(4..=4));
+        drop((subscriptions, ear, other_ear));
+        assert_eq!(heard(one).await, ["a 2", "a 3", "b 1", "b 2", "a 4"]);
+        assert_eq!(heard(other).await, ["b 1", "b 2"]);
+    }
+
+    #[tokio::test]
+    async fn a_subscription_ends_when_it_is_dropped_and_leaves_nothing() {
+        let bus = LocalEventBus::new();
+        let (ear, listener) = listen(100);
+        let a = session("a");
+        let (first, second) = (bus.subscribe(&a, &ear), bus.subscribe(&a, &ear));
+        bus.publish(&a, &entries(1..=1));
+        drop(first);
+        bus.publish(&a, &entries(2..=2));
+        drop(second);
+        bus.publish(&a, &entries(3..=3));
+        assert!(bus.topics.lock().ears.is_empty());
+        drop(ear);
+        assert_eq!(heard(listener).await, ["a 1", "a 1", "a 2"]);
+    }
+
+    #[tokio::test]
+    async fn an_ear_that_is_full_or_gone_does_not_hurt_others() {
+        let bus = LocalEventBus::new();
+        let a = session("a");
+        let (narrow, slow) = listen(2);
+        let (wide, quick) = listen(100);
+        let (gone, nobody) = listen(1);
+        let subscriptions =
+            [bus.subscribe(&a, &gone), bus.subscribe(&a, &narrow), bus.subscribe(&a, &wide)];
+        drop(nobody);
+        bus.publish(&a, &entries(1..=5));
+        drop((subscriptions, narrow, wide));
+        assert_eq!(heard(slow).await, ["a 1", "a 2"]);
+        assert_eq!(heard(quick).await, ["a 1", "a 2", "a 3", "a 4", "a 5"]);
+    }
+
+    #[test]
+    fn telling_listening_and_leaving_may_happen_at_once() {
+        const ENTRIES: u64 = 2_000;
+        let bus = LocalEventBus::new();
+        let a = session("a");
+        let (steady_ear, mut steady) = listen(usize::try_from(ENTRIES).unwrap());
+        let steady_subscription = bus.subscribe(&a, &steady_ear);
+        std::thread::scope(|scope| {
+            scope.spawn(|| (1..=ENTRIES).for_each(|seq| bus.publish(&a, &entries(seq..=seq))));
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..200 {
+                        let (ear, listener) = listen(10_000);
+                        let subscription = bus.subscribe(&a, &ear);
+                        std::thread::yield_now();
+                        drop((subscription, ear));
+                        let heard = block_on(heard(listener));
+                        // From wherever it began to wherever it ended, without a gap.
+                        let first = heard.first().map_or(0, |first| seq(first));
+                        let seqs: Vec<u64> = heard.iter().map(|heard| seq(heard)).collect();
+                        let expected: Vec<u64> = (first..).take(seqs.len()).collect();
+                        assert_eq!(seqs, expected);
+                    }
+                });
+            }
+        });
+        drop((steady_subscription, steady_ear));
+        assert!(bus.topics.lock().ears.is_empty());
+        for seq in 1..=ENTRIES {
+            assert_eq!(block_on(steady.next()).map(|heard| heard.event.seq), Some(seq));
+        }
+        assert_eq!(block_on(steady.next()), None);
+    }
+
+    fn seq(heard: &str) -> u64 {
+        heard.rsplit(' ').next().unwrap().parse().unwrap()
+    }
+
+    fn block_on<T>(future: impl Future<Output = T>) -> T {
+        tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
+    }
+}

@@ -1,0 +1,75 @@
+//! Messages for a model that cannot see.
+
+use std::sync::Arc;
+
+use zero_core::event::ResultContent;
+
+use super::{MessageBlock, ModelMessage};
+
+/// Puts words where pictures were; `words` are told the media type. A message without any stays as it
+/// is, and shared.
+pub(crate) fn put_in_words(messages: &mut [Arc<ModelMessage>], words: impl Fn(&str) -> String) {
+    for message in messages.iter_mut().filter(|message| has_pictures(message)) {
+        for block in &mut Arc::make_mut(message).blocks {
+            match block {
+                MessageBlock::Image { mime, .. } => *block = MessageBlock::text(words(mime)),
+                MessageBlock::ToolResult { content, .. } => {
+                    for piece in content {
+                        if let ResultContent::Image { mime, .. } = piece {
+                            *piece = ResultContent::Text { text: words(mime) };
+                        }
+                    }
+                }
+                MessageBlock::Text { .. }
+                | MessageBlock::Thinking { .. }
+                | MessageBlock::ToolUse { .. } => {}
+            }
+        }
+    }
+}
+
+fn has_pictures(message: &ModelMessage) -> bool {
+    let is_picture = |piece: &ResultContent| matches!(piece, ResultContent::Image { .. });
+    message.blocks.iter().any(|block| match block {
+        MessageBlock::Image { .. } => true,
+        MessageBlock::ToolResult { content, .. } => content.iter().any(is_picture),
+        MessageBlock::Text { .. }
+        | MessageBlock::Thinking { .. }
+        | MessageBlock::ToolUse { .. } => false,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::MessageRole;
+
+    #[test]
+    fn only_what_has_pictures_is_written_anew() {
+        let image = || MessageBlock::Image { mime: "image/png".into(), data: "AA==".into() };
+        let content = vec![
+            ResultContent::Text { text: "a".into() },
+            ResultContent::Image { mime: "image/gif".into(), data: "AA==".into() },
+        ];
+        let result = MessageBlock::ToolResult {
+            id: "1".into(),
+            name: "Read".into(),
+            content,
+            is_error: false,
+        };
+        let shown = ModelMessage {
+            role: MessageRole::User,
+            blocks: vec![MessageBlock::text("look"), image(), result],
+        };
+        let kept = [ModelMessage::user("hello"), shown].map(Arc::new);
+        let mut told = kept.clone();
+        put_in_words(&mut told, |mime| format!("<{mime}>"));
+        assert!(Arc::ptr_eq(&kept[0], &told[0]));
+        assert_eq!(told[1].text(), "look\n<image/png>");
+        let MessageBlock::ToolResult { content, .. } = &told[1].blocks[2] else {
+            panic!("a result")
+        };
+        assert_eq!(content[1], ResultContent::Text { text: "<image/gif>".into() });
+        assert!(has_pictures(&kept[1]), "what is kept has them still");
+    }
+}

@@ -1,0 +1,374 @@
+//! What a provider's refusal means: its kind, its words, and what to do next.
+//!
+//! Providers agree neither on codes nor on words, and the same code means different things. This is
+//! the one place that knows them.
+
+use std::time::Duration;
+
+use http::{HeaderMap, StatusCode};
+use jiff::Timestamp;
+use jiff::fmt::rfc2822;
+use serde_json::Value;
+
+use crate::model::{ModelError, ModelErrorKind};
+
+/// Why one try failed.
+#[derive(Debug)]
+pub(crate) struct AttemptFailure {
+    /// What is said of it.
+    pub(crate) error: ModelError,
+    /// Whether the same request may succeed a little later.
+    pub(crate) may_pass: bool,
+}
+
+impl From<ModelError> for AttemptFailure {
+    fn from(error: ModelError) -> Self {
+        Self { may_pass: error.kind.is_passing(), error }
+    }
+}
+
+impl AttemptFailure {
+    /// A failure that waiting does not mend, whatever its kind.
+    pub(crate) fn lasting(error: ModelError) -> Self {
+        Self { error, may_pass: false }
+    }
+}
+
+/// What an error message needs to know of the model.
+#[derive(Clone, Debug)]
+pub(crate) struct ModelDescriptor {
+    /// The name people choose it by.
+    pub(crate) name: String,
+    /// The provider's own name for it.
+    pub(crate) id: String,
+    /// Where it is, without path and query.
+    pub(crate) origin: String,
+    /// Where its key is to be set: `set OPENAI_API_KEY`.
+    pub(crate) key_hint: String,
+}
+
+/// What an answer with an error status means.
+pub(crate) fn of_status(
+    status: StatusCode,
+    headers: &HeaderMap,
+    body: &str,
+    subject: &ModelDescriptor,
+) -> AttemptFailure {
+    let said = ProviderErrorBody::read(body);
+    let kind = said.kind(Some(status.as_u16()));
+    let words = match said.shown() {
+        Some(words) => format!(" (HTTP {}): {words}", status.as_u16()),
+        None => format!(" (HTTP {})", status.as_u16()),
+    };
+    let mut error = said.error(kind, &words, subject);
+    error.retry_after = retry_after(headers).or_else(|| said.retry_after());
+    let says_no = headers.get("x-should-retry").is_some_and(|value| value == "false");
+    match says_no || said.is_without_credit(Some(status.as_u16())) {
+        true => AttemptFailure::lasting(error),
+        false => AttemptFailure::from(error),
+    }
+}
+
+/// What an error object in place of an answer, or in the middle of one, means.
+pub(crate) fn of_object(object: &Value, subject: Option<&ModelDescriptor>) -> AttemptFailure {
+    let said = ProviderErrorBody::of_value(object);
+    let kind = said.kind(None);
+    let words = said.shown().map_or(String::new(), |words| format!(": {words}"));
+    let mut error = match subject {
+        Some(subject) => said.error(kind, &words, subject),
+        None => ModelError::new(kind, format!("the provider reported an error{words}")),
+    };
+    error.retry_after = said.retry_after();
+    match said.is_without_credit(None) {
+        true => AttemptFailure::lasting(error),
+        false => AttemptFailure::from(error),
+    }
+}
+
+/// What a stranger says, for an error: one line, nothing invisible, not long.
+pub(crate) fn shortened(text: &str) -> Option<String> {
+    const CHARS_MAX: usize = 400;
+    let is_hidden = |c: char| {
+        c.is_control()
+            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
+            || matches!(c, '\u{2060}'..='\u{206f}' | '\u{feff}')
+    };
+    let mut words =
+        text.split(|c: char| c.is_whitespace() || is_hidden(c)).filter(|word| !word.is_empty());
+    let mut shown = words.next()?.to_owned();
+    for word in words {
+        if shown.len() > CHARS_MAX * 4 {
+            break;
+        }
+        shown.push(' ');
+        shown.push_str(word);
+    }
+    if shown.chars().count() > CHARS_MAX {
+        shown = shown.chars().take(CHARS_MAX).chain(['…']).collect();
+    }
+    Some(shown)
+}
+
+/// What a provider says of an error.
+#[derive(Default)]
+struct ProviderErrorBody {
+    message: String,
+    /// Its `type`, `code`, `status` and `reason`, in small letters.
+    codes: Vec<String>,
+    /// A status that stands in the text instead of the head.
+    status: Option<u16>,
+}
+
+impl ProviderErrorBody {
+    fn read(body: &str) -> Self {
+        match serde_json::from_str(body) {
+            Ok(value) => Self::of_value(&value),
+            // A web page says nothing to anybody here.
+            Err(_) if body.trim_start().starts_with('<') => Self::default(),
+            Err(_) => Self { message: body.to_owned(), ..Self::default() },
+        }
+    }
+
+    fn of_value(value: &Value) -> Self {
+        // Gemini wraps its errors in a list.
+        let value = value.as_array().and_then(|list| list.first()).unwrap_or(value);
+        let error = match value.get("error") {
+            Some(error @ (Value::Object(_) | Value::String(_))) => error,
+            _ => value,
+        };
+        let mut said = Self { message: message_of(error), ..Self::default() };
+        for key in ["type", "code", "status"] {
+            match error.get(key) {
+                Some(Value::String(code)) => said.codes.push(code.to_ascii_lowercase()),
+                Some(Value::Number(code)) => {
+                    let status = code.as_u64().and_then(|code| u16::try_from(code).ok());
+                    said.status = said.status.or(status.filter(|code| (400..600).contains(code)));
+                }
+                _ => {}
+            }
+        }
+        let details = error.get("details").and_then(Value::as_array);
+        let reasons =
+            details.into_iter().flatten().filter_map(|detail| detail.get("reason")?.as_str());
+        said.codes.extend(reasons.map(str::to_ascii_lowercase));
+        said
+    }
+
+    fn shown(&self) -> Option<String> {
+        shortened(&self.message).or_else(|| self.codes.first().and_then(|code| shortened(code)))
+    }
+
+    fn has_code(&self, codes: &[&str]) -> bool {
+        self.codes.iter().any(|code| codes.contains(&code.as_str()))
+    }
+
+    fn kind(&self, status: Option<u16>) -> ModelErrorKind {
+        let status = status.or(self.status);
+        let message = self.message.to_ascii_lowercase();
+        let says = |words: &[&str]| words.iter().any(|words| message.contains(words));
+        let is_rate = self.has_code(&[
+            "rate_limit_exceeded",
+            "rate_limit_error",
+            "resource_exhausted",
+            "tokens",
+            "requests",
+            "too_many_requests",
+        ]);
+        if status != Some(429) && !is_rate && self.is_too_long(status, &message) {
+            return ModelErrorKind::ContextLength;
+        }
+        let is_declined = self.has_code(&[
+            "content_filter",
+            "content_policy_violation",
+            "responsibleaipolicyviolation",
+            "moderation_blocked",
+            "cyber_policy_violation",
+        ]) || says(&[
+            "content management policy",
+            "usage policy",
+            "usage policies",
+            "content policy",
+            "flagged by moderation",
+            "was flagged",
+            "content filter",
+        ]);
+        if is_declined && !matches!(status, Some(401 | 429 | 500..)) {
+            return ModelErrorKind::Refusal;
+        }
+        if self.has_code(&[
+            "invalid_api_key",
+            "authentication_error",
+            "permission_error",
+            "api_key_invalid",
+            "unauthenticated",
+            "permission_denied",
+        ]) || says(&["api key not valid"])
+        {
+            return ModelErrorKind::Auth;
+        }
+        if self.is_without_credit(status) {
+            return ModelErrorKind::RateLimit;
+        }
+        match status {
+            Some(401 | 403) => ModelErrorKind::Auth,
+            Some(429) => ModelErrorKind::RateLimit,
+            Some(408 | 500..) => ModelErrorKind::Server,
+            _ if is_rate => ModelErrorKind::RateLimit,
+            Some(_) => ModelErrorKind::InvalidRequest,
+            None if self.has_code(&[
+                "invalid_request_error",
+                "invalid_argument",
+                "model_not_found",
+                "not_found_error",
+                "invalid_prompt",
+                "invalid_image",
+            ]) =>
+            {
+                ModelErrorKind::InvalidRequest
+            }
+            None => ModelErrorKind::Server,
+        }
+    }
+
+    fn is_too_long(&self, status: Option<u16>, message: &str) -> bool {
+        const WORDS: &[&str] = &[
+            "maximum context length",
+            "prompt is too long",
+            "context length",
+            "context window",
+            "context size",
+            "input is too long",
+            "too large for model with",
+            "reduce the length of the messages",
+        ];
+        // Servers that fail in a way of their own say so with 500 too.
+        let can_be = matches!(status, None | Some(400 | 413 | 422 | 500));
+        let counted = message.contains("input token count") && message.contains("exceeds");
+        let is_said = counted || WORDS.iter().any(|words| message.contains(words));
+        status == Some(413)
+            || self.has_code(&[
+                "context_length_exceeded",
+                "exceed_context_size_error",
+                "string_above_max_length",
+                "request_too_large",
+            ])
+            || (can_be && is_said)
+    }
+
+    fn is_without_credit(&self, status: Option<u16>) -> bool {
+        let message = self.message.to_ascii_lowercase();
+        status.or(self.status) == Some(402)
+            || self.has_code(&[
+                "insufficient_quota",
+                "billing_error",
+                "billing_not_active",
+                "billing_hard_limit_reached",
+            ])
+            || message.contains("credit balance is too low")
+            || message.contains("insufficient balance")
+    }
+
+    fn error(&self, kind: ModelErrorKind, words: &str, subject: &ModelDescriptor) -> ModelError {
+        let ModelDescriptor { name, id, origin, key_hint } = subject;
+        let is_unknown_model = self.has_code(&["model_not_found"])
+            || (self.message.to_ascii_lowercase().contains("model")
+                && words.contains("(HTTP 404)"));
+        let message = match kind {
+            ModelErrorKind::Auth => {
+                format!("`{name}`: {origin} does not accept the key{words}; {key_hint}")
+            }
+            ModelErrorKind::RateLimit
+                if self.is_without_credit(None) || words.contains("(HTTP 402)") =>
+            {
+                format!(
+                    "`{name}`: there is no credit left at {origin}{words}; look at your plan there, or \
+                     choose another model"
+                )
+            }
+            ModelErrorKind::RateLimit => {
+                format!(
+                    "`{name}`: {origin} takes no more for now{words}; wait, or choose another model"
+                )
+            }
+            ModelErrorKind::ContextLength => {
+                format!(
+                    "the conversation is longer than `{name}` can take{words}; shorten it with /compact"
+                )
+            }
+            ModelErrorKind::Refusal => {
+                format!("{origin} declined the request{words}; word it otherwise")
+            }
+            ModelErrorKind::Server => {
+                format!(
+                    "`{name}`: {origin} failed{words}; try again later, or choose another model"
+                )
+            }
+            _ if is_unknown_model => {
+                format!(
+                    "{origin} knows no model `{id}`{words}; choose another model, or correct the `id` \
+                     of `{name}`"
+                )
+            }
+            _ if words.starts_with(" (HTTP 404)") => {
+                format!(
+                    "`{name}`: nothing answers at that address of {origin}{words}; look at its base \
+                     URL, which often ends in /v1"
+                )
+            }
+            _ => format!("`{name}`: {origin} does not accept the request{words}"),
+        };
+        ModelError::new(kind, message)
+    }
+
+    /// `Please try again in 1.5s`, where no header says so.
+    fn retry_after(&self) -> Option<Duration> {
+        let (_, rest) = self.message.split_once("try again in ")?;
+        let digits = rest.bytes().take_while(|byte| byte.is_ascii_digit() || *byte == b'.').count();
+        let number: f64 = rest.get(..digits)?.trim_end_matches('.').parse().ok()?;
+        let seconds = match rest.get(digits..)?.trim_start() {
+            unit if unit.starts_with("ms") => number / 1000.0,
+            unit if unit.starts_with('s') => number,
+            _ => return None,
+        };
+        Duration::try_from_secs_f64(seconds).ok()
+    }
+}
+
+fn message_of(error: &Value) -> String {
+    let text =
+        |value: &Value| value.as_str().filter(|text| !text.trim().is_empty()).map(str::to_owned);
+    if let Some(text) = text(error) {
+        return text;
+    }
+    // OpenRouter passes on what the provider behind it said.
+    let behind = error.pointer("/metadata/raw").and_then(text);
+    let message = ["message", "detail", "error_description", "error", "msg"]
+        .iter()
+        .find_map(|key| text(error.get(key)?));
+    let listed =
+        ["/detail/0/msg", "/errors/0/message"].iter().find_map(|at| text(error.pointer(at)?));
+    match (message.or(listed), behind) {
+        (Some(message), Some(behind)) => format!("{message}: {behind}"),
+        (message, behind) => message.or(behind).unwrap_or_default(),
+    }
+}
+
+/// What the head says of when to come back: `retry-after-ms`, or seconds or a date in `RetryAdvice-ExitStates`.
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let value = |name| headers.get(name)?.to_str().ok().map(str::trim);
+    let number = |text: &str| {
+        text.parse::<f64>().ok().and_then(|number| Duration::try_from_secs_f64(number).ok())
+    };
+    if let Some(time) = value("retry-after-ms").and_then(number) {
+        return Some(time / 1000);
+    }
+    let text = value("retry-after")?;
+    number(text).or_else(|| {
+        let date = rfc2822::DateTimeParser::new().parse_timestamp(text).ok()?;
+        let wait = date.duration_since(Timestamp::now());
+        Some(Duration::try_from(wait).unwrap_or_default())
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,295 @@
+//! The models there are, by name: from settings, or from the usual environment variables.
+//!
+//! A model whose name is `provider/id` stands for its provider too: any other id of that provider can
+//! be chosen, though nobody listed it.
+
+mod environment;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use url::Url;
+use zero_core::ExtraRootCertificates;
+use zero_runtime::name_suggestions::nearest;
+
+use self::environment::OLLAMA;
+pub use self::environment::{chosen, from_environment};
+
+use crate::agent::DIRECT;
+use crate::direct_model::DirectModel;
+use crate::model::anthropic::AnthropicProtocol;
+use crate::model::gemini::GeminiProtocol;
+use crate::model::http_model::{HttpModel, ModelHttpLimits, SharedHttpClient};
+use crate::model::known_models::known;
+use crate::model::openai_chat::OpenAiChatProtocol;
+use crate::model::openai_responses::OpenAiResponsesProtocol;
+use crate::model::protocol::ModelProtocol;
+use crate::model::{ModelClient, ModelError, ModelErrorKind, ModelInfo, TokenPrices};
+
+/// Names that an error lists.
+const LISTED_MAX: usize = 20;
+/// Longest name, in bytes, that a provider is asked for.
+const NAME_BYTES_MAX: usize = 256;
+
+/// The models there are.
+#[derive(Default)]
+pub struct ModelCatalog {
+    by_name: BTreeMap<String, Result<Arc<dyn ModelClient>, ModelError>>,
+    default: Option<String>,
+    /// How other models of a provider are reached.
+    providers: BTreeMap<String, ModelConfig>,
+    client: SharedHttpClient,
+}
+
+impl ModelCatalog {
+    /// These models. `default` is the one of agents that name none; `direct_model` where there is none.
+    pub fn new(models: Vec<Arc<dyn ModelClient>>, default: Option<String>) -> Self {
+        let by_name = models.into_iter().map(|model| (model.info().name.clone(), Ok(model)));
+        Self { by_name: by_name.collect(), default, ..Self::default() }
+    }
+
+    /// The models that are reached like this, and all others of their providers. One that cannot be
+    /// used says so when it is asked for; the others are not hurt. Of two with one name the later
+    /// counts. Where no model is the default one, the agent without a model serves.
+    pub fn from_configs(configs: Vec<ModelConfig>, default: Option<String>) -> Self {
+        Self::trusting(ExtraRootCertificates::default(), configs, default)
+    }
+
+    /// The same, where these certificates are trusted besides those of the machine.
+    pub fn trusting(
+        extra_roots: ExtraRootCertificates,
+        configs: Vec<ModelConfig>,
+        default: Option<String>,
+    ) -> Self {
+        let default = Some(default.unwrap_or_else(|| DIRECT.to_owned()));
+        let client = SharedHttpClient::trusting(extra_roots);
+        let mut models = Self { default, client, ..Self::default() };
+        models.by_name.insert(DIRECT.to_owned(), Ok(Arc::new(DirectModel::new())));
+        for config in configs {
+            if let Some((provider, id)) = config.name.split_once('/')
+                && id == config.id
+            {
+                models.providers.insert(provider.to_owned(), config.clone());
+            }
+            let name = config.name.clone();
+            models.by_name.insert(name, models.made(config));
+        }
+        models
+    }
+
+    /// The model of that name, or the default one.
+    pub fn get(&self, name: Option<&str>) -> Result<Arc<dyn ModelClient>, ModelError> {
+        let Some(name) = name.or(self.default.as_deref()) else { return Err(self.none_chosen()) };
+        if let Some(model) = self.by_name.get(name) {
+            return model.clone();
+        }
+        self.other_of_provider(name).unwrap_or_else(|| Err(self.unknown(name)))
+    }
+
+    /// Their names.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.by_name.keys().map(String::as_str)
+    }
+
+    /// The name of the default one.
+    pub fn default_name(&self) -> Option<&str> {
+        self.default.as_deref()
+    }
+
+    fn made(&self, config: ModelConfig) -> Result<Arc<dyn ModelClient>, ModelError> {
+        made(ModelHttpLimits::default(), config, self.client.clone())
+    }
+
+    /// A model that nobody listed, of a provider that is known.
+    fn other_of_provider(&self, name: &str) -> Option<Result<Arc<dyn ModelClient>, ModelError>> {
+        let (provider, id) = name.split_once('/')?;
+        let like = self.providers.get(provider)?;
+        let is_name = !id.is_empty()
+            && name.len() <= NAME_BYTES_MAX
+            && id.bytes().all(|byte| byte.is_ascii_graphic());
+        is_name.then(|| {
+            self.made(ModelConfig {
+                name: name.to_owned(),
+                id: id.to_owned(),
+                // What was said of the one model is not true of another. But Ollama gives all of them
+                // the same window, whatever they could take.
+                context_window: like.context_window.filter(|_| provider == OLLAMA),
+                output_tokens_max: None,
+                takes_images: None,
+                prices: None,
+                ..like.clone()
+            })
+        })
+    }
+
+    fn unknown(&self, name: &str) -> ModelError {
+        if self.by_name.is_empty() {
+            return self.none_chosen();
+        }
+        let mut names = nearest(name, self.names(), LISTED_MAX);
+        let others = self.names().filter(|name| !names.iter().any(|near| near == name));
+        let others: Vec<String> = others.map(str::to_owned).collect();
+        names.extend(others);
+        let left_out = names.len().saturating_sub(LISTED_MAX);
+        names.truncate(LISTED_MAX);
+        let names = names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+        let more = if left_out > 0 { format!(" and {left_out} more") } else { String::new() };
+        let shown: String =
+            name.chars().take(NAME_BYTES_MAX).flat_map(char::escape_debug).collect();
+        let mut message = format!("there is no model `{shown}`; there are {names}{more}");
+        if let Some(provider) = self.providers.keys().next() {
+            message +=
+                &format!(", and any other of a provider by its own name, such as `{provider}/…`");
+        }
+        ModelError::new(ModelErrorKind::InvalidRequest, message)
+    }
+
+    fn none_chosen(&self) -> ModelError {
+        let message = match self.by_name.is_empty() {
+            true => HOW_TO_ATTACH.to_owned(),
+            false => {
+                let names = self.names().take(LISTED_MAX).map(|name| format!("`{name}`"));
+                let names = names.collect::<Vec<_>>().join(", ");
+                format!(
+                    "no model was chosen; set ZERO_MODEL, or `model` in settings, to one of {names}"
+                )
+            }
+        };
+        ModelError::new(ModelErrorKind::InvalidRequest, message)
+    }
+}
+
+/// What to do where there is no model at all.
+pub const HOW_TO_ATTACH: &str = "no model is attached; set OPENAI_API_KEY, ANTHROPIC_API_KEY or \
+    GEMINI_API_KEY, or OLLAMA_HOST for models on this machine, or describe one under `models` in \
+    settings; ZERO_MODEL chooses among several";
+
+/// A model that is reached like this.
+pub fn model(config: ModelConfig) -> Result<Arc<dyn ModelClient>, ModelError> {
+    model_within(ModelHttpLimits::default(), config)
+}
+
+/// The same with other bounds.
+pub fn model_within(
+    limits: ModelHttpLimits,
+    config: ModelConfig,
+) -> Result<Arc<dyn ModelClient>, ModelError> {
+    made(limits, config, SharedHttpClient::default())
+}
+
+fn made(
+    limits: ModelHttpLimits,
+    config: ModelConfig,
+    client: SharedHttpClient,
+) -> Result<Arc<dyn ModelClient>, ModelError> {
+    let protocol = protocol_of(&config)?;
+    let info = info(&config);
+    Ok(Arc::new(HttpModel::new(info, config, protocol, client, limits)?))
+}
+
+fn protocol_of(config: &ModelConfig) -> Result<Arc<dyn ModelProtocol>, ModelError> {
+    // An address that cannot be read is reported when the model is made.
+    let base = Url::parse(&config.base_url).ok();
+    match config.api {
+        ModelApi::OpenAiChat => Ok(Arc::new(OpenAiChatProtocol::at(base.as_ref()))),
+        ModelApi::OpenAiResponses => Ok(Arc::new(OpenAiResponsesProtocol::at(base.as_ref()))),
+        ModelApi::Anthropic => Ok(Arc::new(AnthropicProtocol)),
+        ModelApi::Gemini => Ok(Arc::new(GeminiProtocol)),
+    }
+}
+
+fn info(config: &ModelConfig) -> ModelInfo {
+    let known = known(&config.id);
+    let context_window = config.context_window.unwrap_or(known.context_window);
+    let output_tokens_max = config.output_tokens_max.unwrap_or(known.output_tokens_max);
+    ModelInfo {
+        name: config.name.clone(),
+        id: config.id.clone(),
+        family: known.family.to_owned(),
+        context_window,
+        output_tokens_max: output_tokens_max.min(context_window),
+        takes_images: config.takes_images.unwrap_or(known.takes_images),
+        prices: config.prices.or(known.prices),
+    }
+}
+
+/// How a model is reached.
+#[derive(Clone)]
+pub struct ModelConfig {
+    /// The name people choose it by.
+    pub name: String,
+    /// The provider's own name for it.
+    pub id: String,
+    /// How it is spoken to.
+    pub api: ModelApi,
+    /// Where, without the path of the call: `https://api.openai.com/v1`.
+    pub base_url: String,
+    /// The key; none for a server that wants none.
+    pub key: Option<ApiKeySource>,
+    /// Headers sent with each request.
+    pub headers: Vec<(String, String)>,
+    /// Tokens it can take, where that is not known by its name.
+    pub context_window: Option<u64>,
+    /// Most tokens it may write at a time.
+    pub output_tokens_max: Option<u64>,
+    /// Whether it takes pictures, where that is not known by its name.
+    pub takes_images: Option<bool>,
+    /// What it costs, where that is not known.
+    pub prices: Option<TokenPrices>,
+}
+
+impl ModelConfig {
+    /// What to do about its key.
+    pub(crate) fn key_hint(&self) -> String {
+        let provider = self.name.split_once('/').map_or("", |(provider, _)| provider);
+        let variable = match provider {
+            "openai" => "OPENAI_API_KEY",
+            "anthropic" => "ANTHROPIC_API_KEY",
+            "gemini" => "GEMINI_API_KEY",
+            _ => return format!("set the key of `{}` in settings", self.name),
+        };
+        format!("set {variable}, or the key of `{}` in settings", self.name)
+    }
+}
+
+/// How a model is spoken to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ModelApi {
+    /// `POST /chat/completions`, as OpenAI and many others speak it.
+    OpenAiChat,
+    /// `POST /responses`, as OpenAI speaks it.
+    OpenAiResponses,
+    /// `POST /v1/messages`, as Anthropic speaks it.
+    Anthropic,
+    /// `POST /v1beta/models/…:streamGenerateContent`, as Gemini speaks it.
+    Gemini,
+}
+
+/// Where a key comes from. It is read when it is needed, and kept nowhere.
+pub type ApiKeySource = Arc<dyn Fn() -> Result<ApiKey, ModelError> + Send + Sync>;
+
+/// A key. It cannot be printed.
+#[derive(Clone)]
+pub struct ApiKey(String);
+
+impl ApiKey {
+    /// Wraps a key; blanks and line breaks around it are not part of it.
+    pub fn new(text: &str) -> Self {
+        Self(text.trim().to_owned())
+    }
+
+    /// The key, for the header it goes into.
+    pub(crate) fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for ApiKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Key(…)")
+    }
+}
+
+#[cfg(test)]
+mod tests;

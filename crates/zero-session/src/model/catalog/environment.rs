@@ -1,0 +1,123 @@
+//! Models that the usual environment variables speak of.
+
+use std::sync::Arc;
+
+use url::Url;
+
+use crate::model::catalog::{ApiKey, ModelApi, ModelConfig};
+
+const OPENAI_URL: &str = "https://api.openai.com/v1";
+const OPENAI_MODEL: &str = "gpt-5";
+const ANTHROPIC_URL: &str = "https://api.anthropic.com";
+const ANTHROPIC_MODEL: &str = "claude-sonnet-4-5";
+const GEMINI_URL: &str = "https://generativelanguage.googleapis.com";
+const GEMINI_MODEL: &str = "gemini-2.5-pro";
+/// The provider that has no key, and one window for all its models.
+pub(super) const OLLAMA: &str = "ollama";
+const OLLAMA_PORT: u16 = 11434;
+const OLLAMA_MODEL: &str = "qwen3";
+/// Ollama silently forgets what does not fit, and by default little does. More has to be said.
+const OLLAMA_WINDOW: u64 = 32_768;
+
+/// One model for each provider that the environment knows, in a fixed order. Nothing is read but
+/// `env`, and a key goes nowhere but into the source of its model's key.
+pub fn from_environment(env: &dyn Fn(&str) -> Option<String>) -> Vec<ModelConfig> {
+    let env = |name: &str| {
+        env(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())
+    };
+    let mut models = Vec::new();
+    let openai_url = env("OPENAI_BASE_URL");
+    let openai_key = env("OPENAI_API_KEY");
+    // A server of one's own may want no key.
+    if openai_key.is_some() || openai_url.is_some() {
+        let url = openai_url.unwrap_or_else(|| OPENAI_URL.to_owned());
+        let api = if is_openai(&url) { ModelApi::OpenAiResponses } else { ModelApi::OpenAiChat };
+        models.push(config("openai", OPENAI_MODEL, api, url, openai_key));
+    }
+    if let Some(key) = env("ANTHROPIC_API_KEY") {
+        let url = env("ANTHROPIC_BASE_URL").unwrap_or_else(|| ANTHROPIC_URL.to_owned());
+        models.push(config("anthropic", ANTHROPIC_MODEL, ModelApi::Anthropic, url, Some(key)));
+    }
+    if let Some(key) = env("GEMINI_API_KEY").or_else(|| env("GOOGLE_API_KEY")) {
+        models.push(config(
+            "gemini",
+            GEMINI_MODEL,
+            ModelApi::Gemini,
+            GEMINI_URL.to_owned(),
+            Some(key),
+        ));
+    }
+    if let Some(host) = env("OLLAMA_HOST") {
+        let window = env("OLLAMA_CONTEXT_LENGTH").and_then(|window| window.parse().ok());
+        models.push(ModelConfig {
+            context_window: Some(window.filter(|window| *window > 0).unwrap_or(OLLAMA_WINDOW)),
+            ..config(OLLAMA, OLLAMA_MODEL, ModelApi::OpenAiChat, ollama_url(&host), None)
+        });
+    }
+    // A model that was chosen and has its provider's name is its provider's first.
+    if let Some(chosen) = env("ZERO_MODEL")
+        && let Some((provider, id)) = chosen.split_once('/')
+        && let Some(place) =
+            models.iter().position(|model| model.name.starts_with(&format!("{provider}/")))
+    {
+        let model = models.remove(place);
+        models.insert(0, ModelConfig { name: chosen.clone(), id: id.to_owned(), ..model });
+    }
+    models
+}
+
+/// The name of the default model: what `ZERO_MODEL` says, or the first there is.
+pub fn chosen(env: &dyn Fn(&str) -> Option<String>, models: &[ModelConfig]) -> Option<String> {
+    let named =
+        env("ZERO_MODEL").map(|name| name.trim().to_owned()).filter(|name| !name.is_empty());
+    named.or_else(|| models.first().map(|model| model.name.clone()))
+}
+
+fn config(
+    provider: &str,
+    id: &str,
+    api: ModelApi,
+    base_url: String,
+    key: Option<String>,
+) -> ModelConfig {
+    ModelConfig {
+        name: format!("{provider}/{id}"),
+        id: id.to_owned(),
+        api,
+        base_url,
+        key: key.map(|key| {
+            let key = ApiKey::new(&key);
+            Arc::new(move || Ok(key.clone())) as _
+        }),
+        headers: Vec::new(),
+        context_window: None,
+        output_tokens_max: None,
+        takes_images: None,
+        prices: None,
+    }
+}
+
+fn is_openai(url: &str) -> bool {
+    Url::parse(url).is_ok_and(|url| url.host_str() == Some("api.openai.com"))
+}
+
+/// `OLLAMA_HOST` as Ollama itself reads it: scheme, port and even the host may be missing.
+fn ollama_url(host: &str) -> String {
+    let has_scheme = host.contains("://");
+    let with_scheme = match has_scheme {
+        true => host.to_owned(),
+        false if host.starts_with(':') => format!("http://127.0.0.1{host}"),
+        false => format!("http://{host}"),
+    };
+    let Ok(mut url) = Url::parse(&with_scheme) else { return with_scheme };
+    if !has_scheme && url.port().is_none() {
+        // An address without a scheme cannot fail to have a place for a port.
+        let _ = url.set_port(Some(OLLAMA_PORT));
+    }
+    // Where a server listens on all addresses, it is spoken to on this machine.
+    if matches!(url.host_str(), Some("0.0.0.0" | "[::]")) {
+        let _ = url.set_host(Some("127.0.0.1"));
+    }
+    let base = url.as_str().trim_end_matches('/');
+    if base.ends_with("/v1") { base.to_owned() } else { format!("{base}/v1") }
+}

@@ -1,0 +1,382 @@
+//! A conversation in the strict form that some APIs want: user and model in turn, the user first,
+//! and each call answered once in the turn that follows it.
+//!
+//! A transcript need not be like that: it was compacted, a run broke off between a call and its
+//! result, or another model wrote it. It is put right here, so that such a session can go on.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use crate::event::ResultContent;
+use crate::message::{MessageBlock, MessageRole, ModelMessage, ToolInput};
+
+/// What a call is answered that has no result.
+pub(crate) const NEVER_RUN: &str = "This call was not run.";
+/// What the user says when the conversation would begin with the model.
+const BEGINNING: &str = "(The beginning of this conversation is not shown.)";
+
+/// Longest name of a tool that every API takes.
+const NAME_LEN_MAX: usize = 64;
+
+/// What one side says before the other speaks. Never empty.
+#[derive(Debug, PartialEq)]
+pub(crate) struct ConversationTurn<'a> {
+    pub(crate) role: MessageRole,
+    pub(crate) pieces: Vec<TurnPart<'a>>,
+}
+
+/// One piece of a turn.
+#[derive(Debug, PartialEq)]
+pub(crate) enum TurnPart<'a> {
+    /// Words; never blank.
+    Text(&'a str),
+    /// Words before a result whose call is gone.
+    Stray(String),
+    Image(TurnImage<'a>),
+    /// Only of the model.
+    Thinking {
+        text: &'a str,
+        opaque: &'a Value,
+    },
+    /// Only of the model.
+    Call(TurnToolCall<'a>),
+    /// Only of the user, before all other pieces, in the order of the calls.
+    Answer(TurnToolResult<'a>),
+}
+
+/// A picture.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct TurnImage<'a> {
+    pub(crate) mime: &'a str,
+    pub(crate) data: &'a str,
+}
+
+/// A call of a tool.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct TurnToolCall<'a> {
+    /// Its number in the conversation, from 0.
+    pub(crate) number: usize,
+    pub(crate) id: &'a str,
+    pub(crate) name: &'a str,
+    pub(crate) input: &'a ToolInput,
+    pub(crate) opaque: &'a Value,
+}
+
+/// What became of a call.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct TurnToolResult<'a> {
+    pub(crate) call: TurnToolCall<'a>,
+    /// None when nothing is known of it.
+    pub(crate) content: Option<&'a [ResultContent]>,
+    pub(crate) is_error: bool,
+}
+
+/// The turns of a conversation. Thoughts that `keeps_thought` does not want are left out, as are
+/// blank texts, which some APIs refuse.
+pub(crate) fn turns<'a>(
+    messages: &'a [Arc<ModelMessage>],
+    keeps_thought: impl Fn(&Value) -> bool,
+) -> Vec<ConversationTurn<'a>> {
+    let mut turns = Vec::new();
+    let mut open: Vec<TurnToolCall<'a>> = Vec::new();
+    let mut calls = 0;
+    for (role, blocks) in merged(messages, keeps_thought) {
+        let pieces = match role {
+            MessageRole::User => user_pieces(std::mem::take(&mut open), &blocks),
+            MessageRole::Assistant => {
+                let pieces = model_pieces(&blocks, &mut calls);
+                open = pieces.iter().filter_map(TurnPart::call).collect();
+                pieces
+            }
+        };
+        turns.push(ConversationTurn { role, pieces });
+    }
+    if !open.is_empty() {
+        turns.push(ConversationTurn { role: MessageRole::User, pieces: user_pieces(open, &[]) });
+    }
+    if turns.first().is_some_and(|turn| turn.role == MessageRole::Assistant) {
+        turns.insert(
+            0,
+            ConversationTurn { role: MessageRole::User, pieces: vec![TurnPart::Text(BEGINNING)] },
+        );
+    }
+    turns
+}
+
+/// A tool's name as APIs take it. The names of tools are like that already; what a model called
+/// may have any name.
+pub(crate) fn tool_name(name: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    let starts_well = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    if starts_well && name.len() <= NAME_LEN_MAX && name.chars().all(is_plain) {
+        return name.to_owned();
+    }
+    let start = name.chars().take(NAME_LEN_MAX / 2).map(|c| if is_plain(c) { c } else { '_' });
+    format!("_{}_{}", start.collect::<String>(), short_hash(name))
+}
+
+/// Arguments as an object, which is all that APIs take.
+pub(crate) fn arguments(input: &ToolInput) -> Value {
+    match input {
+        ToolInput::Json(json) if json.is_object() => json.value(),
+        ToolInput::Json(other) => json!({"value": other}),
+        ToolInput::Unreadable { unreadable, .. } => json!({"unreadable": unreadable}),
+    }
+}
+
+/// Sixteen digits that stand for `text`, always the same.
+pub(crate) fn short_hash(text: &str) -> String {
+    Sha256::digest(text).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+}
+
+impl<'a> TurnPart<'a> {
+    fn call(&self) -> Option<TurnToolCall<'a>> {
+        match self {
+            Self::Call(call) => Some(*call),
+            _ => None,
+        }
+    }
+}
+
+/// The blocks that are worth sending, with neighbours of the same role put together.
+fn merged<'a>(
+    messages: &'a [Arc<ModelMessage>],
+    keeps_thought: impl Fn(&Value) -> bool,
+) -> Vec<(MessageRole, Vec<&'a MessageBlock>)> {
+    let mut merged: Vec<(MessageRole, Vec<&'a MessageBlock>)> = Vec::new();
+    for message in messages {
+        let blocks = message.blocks.iter().filter(|block| match (block, message.role) {
+            (MessageBlock::Text { text }, _) => !text.trim().is_empty(),
+            (MessageBlock::Thinking { opaque, .. }, MessageRole::Assistant) => {
+                keeps_thought(opaque)
+            }
+            (MessageBlock::ToolUse { .. }, role) => role == MessageRole::Assistant,
+            (MessageBlock::Image { .. } | MessageBlock::ToolResult { .. }, role) => {
+                role == MessageRole::User
+            }
+            (MessageBlock::Thinking { .. }, MessageRole::User) => false,
+        });
+        let blocks: Vec<&MessageBlock> = blocks.collect();
+        match merged.last_mut() {
+            _ if blocks.is_empty() => {}
+            Some((role, before)) if *role == message.role => before.extend(blocks),
+            _ => merged.push((message.role, blocks)),
+        }
+    }
+    merged
+}
+
+fn model_pieces<'a>(blocks: &[&'a MessageBlock], calls: &mut usize) -> Vec<TurnPart<'a>> {
+    let pieces = blocks.iter().filter_map(|block| match block {
+        MessageBlock::Text { text } => Some(TurnPart::Text(text)),
+        MessageBlock::Thinking { text, opaque } => Some(TurnPart::Thinking { text, opaque }),
+        MessageBlock::ToolUse { id, name, input, opaque } => {
+            let number = *calls;
+            *calls += 1;
+            Some(TurnPart::Call(TurnToolCall { number, id, name, input, opaque }))
+        }
+        MessageBlock::Image { .. } | MessageBlock::ToolResult { .. } => None,
+    });
+    pieces.collect()
+}
+
+/// The answers to `open`, then the rest. Calls may share an id: then their results are theirs in
+/// order.
+fn user_pieces<'a>(open: Vec<TurnToolCall<'a>>, blocks: &[&'a MessageBlock]) -> Vec<TurnPart<'a>> {
+    let mut blocks: Vec<Option<&'a MessageBlock>> = blocks.iter().copied().map(Some).collect();
+    let mut pieces = Vec::new();
+    for call in open {
+        let result = blocks.iter_mut().find_map(|slot| match slot {
+            Some(MessageBlock::ToolResult { id, content, is_error, .. }) if id == call.id => {
+                *slot = None;
+                Some((content.as_slice(), *is_error))
+            }
+            _ => None,
+        });
+        let (content, is_error) = match result {
+            Some((content, is_error)) => (Some(content), is_error),
+            None => (None, true),
+        };
+        pieces.push(TurnPart::Answer(TurnToolResult { call, content, is_error }));
+    }
+    for block in blocks.into_iter().flatten() {
+        match block {
+            MessageBlock::Text { text } => pieces.push(TurnPart::Text(text)),
+            MessageBlock::Image { mime, data } => {
+                pieces.push(TurnPart::Image(TurnImage { mime, data }))
+            }
+            MessageBlock::ToolResult { name, content, .. } => pieces.extend(stray(name, content)),
+            MessageBlock::Thinking { .. } | MessageBlock::ToolUse { .. } => {}
+        }
+    }
+    pieces
+}
+
+/// A result whose call is gone, in words: an API would refuse it, and the model may need it.
+fn stray<'a>(name: &str, content: &'a [ResultContent]) -> Vec<TurnPart<'a>> {
+    let mut pieces = vec![TurnPart::Stray(format!("(Result of an earlier call of `{name}`:)"))];
+    pieces.extend(content.iter().filter_map(|content| match content {
+        ResultContent::Text { text } if text.trim().is_empty() => None,
+        ResultContent::Text { text } => Some(TurnPart::Text(text)),
+        ResultContent::Image { mime, data } => Some(TurnPart::Image(TurnImage { mime, data })),
+    }));
+    pieces
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::message::shared;
+    use serde_json::json;
+
+    pub(crate) fn call(id: &str, name: &str) -> MessageBlock {
+        MessageBlock::ToolUse {
+            id: id.into(),
+            name: name.into(),
+            input: ToolInput::from(json!({})),
+            opaque: Value::Null,
+        }
+    }
+
+    pub(crate) fn result(id: &str, name: &str, text: &str) -> MessageBlock {
+        let content = vec![ResultContent::Text { text: text.into() }];
+        MessageBlock::ToolResult { id: id.into(), name: name.into(), content, is_error: false }
+    }
+
+    pub(crate) fn user(blocks: Vec<MessageBlock>) -> ModelMessage {
+        ModelMessage { role: MessageRole::User, blocks }
+    }
+
+    /// Turns in short: `U text =a:result | M text +a`.
+    fn short(messages: Vec<ModelMessage>) -> String {
+        let messages = shared(messages);
+        let turns = turns(&messages, |opaque| !opaque.is_null());
+        let turns = turns.iter().map(|turn| {
+            let who = if turn.role == MessageRole::User { "U" } else { "M" };
+            let pieces = turn.pieces.iter().map(|piece| match piece {
+                TurnPart::Text(text) => (*text).to_owned(),
+                TurnPart::Stray(text) => text.clone(),
+                TurnPart::Image(picture) => format!("<{}>", picture.mime),
+                TurnPart::Thinking { text, .. } => format!("~{text}"),
+                TurnPart::Call(call) => format!("+{}#{}", call.id, call.number),
+                TurnPart::Answer(answer) => match answer.content {
+                    Some([ResultContent::Text { text }]) => {
+                        format!("={}#{}:{text}", answer.call.id, answer.call.number)
+                    }
+                    other => format!("={}#{}:{other:?}", answer.call.id, answer.call.number),
+                },
+            });
+            format!("{who} {}", pieces.collect::<Vec<_>>().join(" "))
+        });
+        turns.collect::<Vec<_>>().join(" | ")
+    }
+
+    #[track_caller]
+    fn check(messages: Vec<ModelMessage>, expected: &str) {
+        assert_eq!(short(messages), expected);
+    }
+
+    fn says(blocks: Vec<MessageBlock>) -> ModelMessage {
+        ModelMessage::assistant(blocks)
+    }
+
+    fn thought(text: &str, opaque: Value) -> MessageBlock {
+        MessageBlock::Thinking { text: text.into(), opaque }
+    }
+
+    #[test]
+    fn neighbours_are_one_turn() {
+        check(vec![], "");
+        check(vec![ModelMessage::user("a"), ModelMessage::user("b")], "U a b");
+        let blank = says(vec![MessageBlock::text(" \n")]);
+        check(vec![ModelMessage::user("a"), blank, ModelMessage::user("b")], "U a b");
+        let thoughts =
+            vec![thought("x", Value::Null), thought("y", json!(1)), MessageBlock::text("z")];
+        check(vec![ModelMessage::user("a"), says(thoughts)], "U a | M ~y z");
+        check(
+            vec![says(vec![MessageBlock::text("a")]), ModelMessage::user("b")],
+            "U (The beginning of this conversation is not shown.) | M a | U b",
+        );
+    }
+
+    #[test]
+    fn each_call_is_answered_once_right_after_it() {
+        let ask = || ModelMessage::user("q");
+        let calls = || says(vec![call("a", "Read"), call("b", "Read")]);
+        check(
+            vec![
+                ask(),
+                calls(),
+                user(vec![
+                    MessageBlock::text("t"),
+                    result("b", "Read", "2"),
+                    result("a", "Read", "1"),
+                ]),
+            ],
+            "U q | M +a#0 +b#1 | U =a#0:1 =b#1:2 t",
+        );
+        check(
+            vec![ask(), calls(), user(vec![result("b", "Read", "2")])],
+            "U q | M +a#0 +b#1 | U =a#0:None =b#1:2",
+        );
+        check(vec![ask(), calls()], "U q | M +a#0 +b#1 | U =a#0:None =b#1:None");
+        check(
+            vec![
+                ask(),
+                says(vec![call("a", "X"), call("a", "X")]),
+                user(vec![result("a", "X", "1")]),
+                user(vec![result("a", "X", "2"), result("a", "X", "3")]),
+            ],
+            "U q | M +a#0 +a#1 | U =a#0:1 =a#1:2 (Result of an earlier call of `X`:) 3",
+        );
+        check(
+            vec![user(vec![result("gone", "Grep", "1")])],
+            "U (Result of an earlier call of `Grep`:) 1",
+        );
+        check(
+            vec![
+                ask(),
+                calls(),
+                user(vec![result("a", "Read", "1"), result("b", "Read", "2")]),
+                says(vec![call("a", "Read")]),
+                user(vec![result("a", "Read", "3")]),
+            ],
+            "U q | M +a#0 +b#1 | U =a#0:1 =b#1:2 | M +a#2 | U =a#2:3",
+        );
+    }
+
+    #[test]
+    fn names_are_made_plain() {
+        for name in ["Read", "github__create_issue", "_x", "a-b"] {
+            assert_eq!(tool_name(name), name);
+        }
+        assert_eq!(tool_name("a.b"), "_a_b_2e7336dc8eba87ef");
+        assert_ne!(tool_name("a.b"), tool_name("a/b"));
+        for name in ["", "1x", "ünïcödé", &"x".repeat(500)] {
+            let plain = tool_name(name);
+            assert_eq!(tool_name(&plain), plain, "{name}");
+        }
+    }
+
+    #[test]
+    fn arguments_are_an_object() {
+        let unreadable = ToolInput::Unreadable { unreadable: "{\"a".into(), why: "EOF".into() };
+        for (input, expected) in [
+            (ToolInput::from(json!({"b": 1, "a": 2})), json!({"b": 1, "a": 2})),
+            (ToolInput::from(json!([1])), json!({"value": [1]})),
+            (ToolInput::from(Value::Null), json!({"value": null})),
+            (unreadable, json!({"unreadable": "{\"a"})),
+        ] {
+            assert_eq!(arguments(&input), expected);
+        }
+    }
+
+    #[test]
+    fn what_the_other_side_cannot_say_is_left_out() {
+        let image = || MessageBlock::Image { mime: "image/png".into(), data: "AA==".into() };
+        check(vec![user(vec![call("a", "X"), thought("t", json!(1)), image()])], "U <image/png>");
+        check(vec![ModelMessage::user("q"), says(vec![image(), result("a", "X", "1")])], "U q");
+    }
+}

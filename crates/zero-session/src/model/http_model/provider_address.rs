@@ -1,0 +1,101 @@
+//! Where a model is, and what is sent there besides the request: checked before anything is sent.
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+use url::{Host, Url};
+
+use crate::model::catalog::ModelConfig;
+use crate::model::request_secrets::is_secret_header;
+use crate::model::{ModelError, ModelErrorKind};
+
+/// Headers that belong to the request itself.
+const OWN_HEADERS: &[&str] = &[
+    "accept",
+    "accept-encoding",
+    "connection",
+    "content-length",
+    "content-type",
+    "host",
+    "te",
+    "transfer-encoding",
+    "upgrade",
+];
+
+/// The base URL of a model.
+pub(super) fn base_url(config: &ModelConfig) -> Result<Url, ModelError> {
+    let refuse = |why: &str| {
+        let message = format!(
+            "the base URL of `{}` {why}; write it like https://api.openai.com/v1",
+            config.name
+        );
+        ModelError::new(ModelErrorKind::InvalidRequest, message)
+    };
+    // What is wrong with it is not repeated: it may hold a password.
+    let url = Url::parse(config.base_url.trim())
+        .map_err(|error| refuse(&format!("cannot be read ({error})")))?;
+    match url.scheme() {
+        "http" | "https" if url.host().is_none() => Err(refuse("has no host")),
+        "http" | "https" if !url.username().is_empty() || url.password().is_some() => {
+            Err(refuse("holds a name or a password, which belong into the model's key"))
+        }
+        "http" | "https" => Ok(url),
+        _ => Err(refuse("is neither https nor http")),
+    }
+}
+
+/// The headers that settings give a model.
+pub(super) fn headers(config: &ModelConfig) -> Result<HeaderMap, ModelError> {
+    let mut headers = HeaderMap::new();
+    for (name, value) in &config.headers {
+        let refuse = |why: &str| {
+            let message = format!("the header `{name}` of `{}` {why}", config.name);
+            ModelError::new(ModelErrorKind::InvalidRequest, message)
+        };
+        if OWN_HEADERS.contains(&name.to_ascii_lowercase().as_str()) {
+            return Err(refuse("cannot be set; take it out of settings"));
+        }
+        let header = HeaderName::from_bytes(name.as_bytes())
+            .map_err(|_| refuse("has a name that no header can have"))?;
+        let mut value = HeaderValue::from_str(value)
+            .map_err(|_| refuse("has a value that no header can have"))?;
+        value.set_sensitive(is_secret_header(header.as_str()));
+        headers.insert(header, value);
+    }
+    Ok(headers)
+}
+
+/// Whether it is on this machine.
+pub(super) fn is_loopback(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Ipv4(ip)) => ip.is_loopback(),
+        Some(Host::Ipv6(ip)) => ip.to_canonical().is_loopback(),
+        Some(Host::Domain(name)) => {
+            let name = name.trim_end_matches('.');
+            name == "localhost" || name.ends_with(".localhost")
+        }
+        None => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_this_machine_is_loopback() {
+        #[track_caller]
+        fn check(url: &str, expected: bool) {
+            assert_eq!(is_loopback(&Url::parse(url).unwrap()), expected, "{url}");
+        }
+        check("http://127.0.0.1:1/v1", true);
+        check("http://127.9.9.9", true);
+        check("http://[::1]:1", true);
+        check("http://[::ffff:127.0.0.1]", true);
+        check("http://localhost:11434", true);
+        check("http://LOCALHOST.", true);
+        check("http://a.localhost", true);
+        check("http://0.0.0.0", false);
+        check("http://10.0.0.1", false);
+        check("http://localhost.example.com", false);
+        check("http://127.0.0.1.example.com", false);
+    }
+}

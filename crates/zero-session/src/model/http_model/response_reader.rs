@@ -1,0 +1,172 @@
+//! Reads one answer: bytes to events to what the model says, within the bounds.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use tokio::time::{Instant, timeout_at};
+
+use crate::model::attempt_failure::AttemptFailure;
+use crate::model::cost::with_cost;
+use crate::model::http_model::HttpModelInner;
+use crate::model::http_model::shared_client::innermost;
+use crate::model::protocol::ReplyDecoder;
+use crate::model::request_secrets::RequestSecrets;
+use crate::model::sse::{SseEvent, SseOverflowError, SseReader};
+use crate::model::{ModelError, ModelErrorKind, ModelEvent};
+
+/// An answer that is being read.
+pub(super) struct ResponseReader {
+    response: reqwest::Response,
+    secrets: RequestSecrets,
+    deadline: Instant,
+    events: SseReader,
+    decoder: Box<dyn ReplyDecoder>,
+    /// What was read and not yet given on.
+    ready: VecDeque<ModelEvent>,
+    /// How reading ended. What came before it is given on first.
+    end: Option<ResponseEnd>,
+    bytes_read: u64,
+}
+
+enum ResponseEnd {
+    /// The provider ended the stream, or said that it is done.
+    Whole,
+    /// Something went wrong.
+    Failed(AttemptFailure),
+}
+
+impl ResponseReader {
+    /// An answer whose head has come. It must have ended at the deadline.
+    pub(super) fn new(
+        response: reqwest::Response,
+        inner: &HttpModelInner,
+        secrets: RequestSecrets,
+        deadline: Instant,
+    ) -> Self {
+        Self {
+            response,
+            secrets,
+            deadline,
+            events: SseReader::new(inner.limits.event_bytes_max),
+            decoder: inner.protocol.decoder(),
+            ready: VecDeque::new(),
+            end: None,
+            bytes_read: 0,
+        }
+    }
+
+    /// What the model says next.
+    pub(super) async fn next(
+        &mut self,
+        inner: &HttpModelInner,
+    ) -> Result<ModelEvent, AttemptFailure> {
+        // Each round reads at least a byte, and there is a bound on these.
+        loop {
+            if let Some(event) = self.ready.pop_front() {
+                return Ok(event);
+            }
+            if let Some(end) = self.end.take() {
+                return self.finish(end, inner);
+            }
+            let end = match self.read(inner).await {
+                Ok(Some(chunk)) => self.take(&chunk, inner),
+                Ok(None) => self.take_last(),
+                Err(failed) => Err(failed),
+            };
+            self.end = end.unwrap_or_else(|failed| Some(ResponseEnd::Failed(failed)));
+        }
+    }
+
+    async fn read(&mut self, inner: &HttpModelInner) -> Result<Option<Bytes>, AttemptFailure> {
+        let limits = &inner.limits;
+        let idle = Instant::now() + limits.idle_time;
+        match timeout_at(idle.min(self.deadline), self.response.chunk()).await {
+            Ok(Ok(chunk)) => Ok(chunk),
+            Ok(Err(error)) => {
+                let (name, why) = (&inner.subject.name, innermost(&error));
+                let message = format!(
+                    "`{name}`: the connection broke in mid-answer: {why}; send the message again"
+                );
+                Err(ModelError::new(ModelErrorKind::Network, message).into())
+            }
+            Err(_) if idle < self.deadline => {
+                Err(inner.silent("said nothing more", limits.idle_time).into())
+            }
+            Err(_) => Err(inner.silent("did not end its answer", limits.answer_time).into()),
+        }
+    }
+
+    fn take(
+        &mut self,
+        chunk: &[u8],
+        inner: &HttpModelInner,
+    ) -> Result<Option<ResponseEnd>, AttemptFailure> {
+        let limits = &inner.limits;
+        self.bytes_read = self.bytes_read.saturating_add(chunk.len() as u64);
+        if self.bytes_read > limits.answer_bytes_max {
+            return Err(too_much(inner, "an answer", limits.answer_bytes_max));
+        }
+        let events = self.events.feed(chunk);
+        let events = events.map_err(|SseOverflowError| {
+            too_much(inner, "an event", limits.event_bytes_max as u64)
+        })?;
+        for event in &events {
+            self.decode(event)?;
+            if self.decoder.is_done() {
+                return Ok(Some(ResponseEnd::Whole));
+            }
+        }
+        Ok(None)
+    }
+
+    fn take_last(&mut self) -> Result<Option<ResponseEnd>, AttemptFailure> {
+        // The stream may have been cut in the middle of it.
+        if let Some(last) = self.events.end().filter(|last| is_whole(&last.data)) {
+            self.decode(&last)?;
+        }
+        Ok(Some(ResponseEnd::Whole))
+    }
+
+    fn decode(&mut self, event: &SseEvent) -> Result<(), AttemptFailure> {
+        let data = self.secrets.hide(&event.data);
+        let events = self.decoder.event(&event.name, &data);
+        self.ready.extend(events.map_err(|error| self.without_secrets(error))?);
+        Ok(())
+    }
+
+    fn finish(
+        &mut self,
+        end: ResponseEnd,
+        inner: &HttpModelInner,
+    ) -> Result<ModelEvent, AttemptFailure> {
+        let mut reply = match end {
+            ResponseEnd::Whole => {
+                self.decoder.finish().map_err(|error| self.without_secrets(error))?
+            }
+            // A provider may have said all there is, and then hang up without manners.
+            ResponseEnd::Failed(failed) if failed.error.kind == ModelErrorKind::Network => {
+                self.decoder.finish().map_err(|_| failed)?
+            }
+            ResponseEnd::Failed(failed) => return Err(failed),
+        };
+        reply.usage = with_cost(reply.usage, inner.info.prices.as_ref());
+        Ok(ModelEvent::Done(reply))
+    }
+
+    fn without_secrets(&self, mut error: ModelError) -> AttemptFailure {
+        error.message = self.secrets.hide(&error.message).into_owned();
+        AttemptFailure::from(error)
+    }
+}
+
+fn too_much(inner: &HttpModelInner, what: &str, max: u64) -> AttemptFailure {
+    let (name, origin) = (&inner.subject.name, &inner.subject.origin);
+    let message = format!(
+        "`{name}`: {origin} sent {what} of more than {max} bytes, which is not read further"
+    );
+    AttemptFailure::lasting(ModelError::new(ModelErrorKind::Server, message))
+}
+
+fn is_whole(data: &str) -> bool {
+    data.trim() == "[DONE]" || serde_json::from_str::<serde::de::IgnoredAny>(data).is_ok()
+}

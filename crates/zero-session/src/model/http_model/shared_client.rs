@@ -1,0 +1,66 @@
+//! The HTTP client: what it never does, whatever a provider says.
+
+use std::error::Error;
+use std::sync::{Arc, OnceLock};
+
+use zero_core::ExtraRootCertificates;
+
+use crate::model::attempt_failure::shortened;
+use crate::model::http_model::ModelHttpLimits;
+use crate::model::{ModelError, ModelErrorKind};
+
+/// Lines of a head.
+const HEADERS_MAX: usize = 100;
+/// Connections to a host that are kept for the next request.
+const IDLE_CONNECTIONS_MAX: usize = 4;
+/// The HTTP client of several models, made when the first of them is asked.
+#[derive(Clone, Default)]
+pub(crate) struct SharedHttpClient {
+    made: Arc<OnceLock<Result<reqwest::Client, ModelError>>>,
+    extra_roots: ExtraRootCertificates,
+}
+
+impl SharedHttpClient {
+    /// One that trusts these certificates besides those of the machine.
+    pub(crate) fn trusting(extra_roots: ExtraRootCertificates) -> Self {
+        Self { made: Arc::default(), extra_roots }
+    }
+
+    pub(super) fn get(&self, limits: &ModelHttpLimits) -> Result<reqwest::Client, ModelError> {
+        self.made.get_or_init(|| client(limits, &self.extra_roots).map_err(unmade)).clone()
+    }
+}
+
+fn client(
+    limits: &ModelHttpLimits,
+    extra_roots: &ExtraRootCertificates,
+) -> Result<reqwest::Client, reqwest::Error> {
+    // The client brings no cryptography of its own. Whoever came first is fine.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let roots = extra_roots.iter().map(reqwest::Certificate::from_der);
+    reqwest::Client::builder()
+        .tls_certs_merge(roots.collect::<Result<Vec<_>, _>>()?)
+        .user_agent(concat!("zero/", env!("CARGO_PKG_VERSION")))
+        .no_proxy()
+        .referer(false)
+        .redirect(reqwest::redirect::Policy::none())
+        .retry(reqwest::retry::never())
+        .http1_only()
+        .http1_max_headers(HEADERS_MAX)
+        .connect_timeout(limits.connect_time)
+        .pool_max_idle_per_host(IDLE_CONNECTIONS_MAX)
+        .build()
+}
+
+fn unmade(error: reqwest::Error) -> ModelError {
+    let message = format!("no HTTP client could be made: {}", innermost(&error));
+    ModelError::new(ModelErrorKind::InvalidRequest, message)
+}
+
+/// Why the HTTP client failed. Its own words name the address, and are not used.
+pub(super) fn innermost(error: &reqwest::Error) -> String {
+    const DEPTH_MAX: usize = 16;
+    let chain = std::iter::successors(error.source(), |error| (*error).source());
+    let why = chain.take(DEPTH_MAX).last().map(ToString::to_string);
+    why.and_then(|why| shortened(&why)).unwrap_or_else(|| "no reason is known".to_owned())
+}

@@ -1,0 +1,116 @@
+//! The tools of a request, as text.
+//!
+//! They are the longest part of most requests and seldom change, so their text is kept from one
+//! request to the next. Whatever a provider's way of speaking, they stand under one name.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::model::protocol::ModelProtocol;
+use crate::model::{ModelInfo, ModelRequest, ModelToolDefinition};
+
+/// Where tools stand in a request.
+const FIELD: &str = "tools";
+
+/// The tools that were told last.
+#[derive(Default)]
+pub(super) struct ToolsJsonCache(Mutex<Option<CachedToolsJson>>);
+
+struct CachedToolsJson {
+    /// Kept, so that nothing else can lie in the same place.
+    tools: Arc<[ModelToolDefinition]>,
+    text: Arc<str>,
+}
+
+impl ToolsJsonCache {
+    /// A request as text.
+    pub(super) fn text(
+        &self,
+        protocol: &dyn ModelProtocol,
+        info: &ModelInfo,
+        request: &ModelRequest,
+    ) -> String {
+        let mut text = protocol.body(info, request);
+        if let Some(tools) = self.known(protocol, request)
+            && text.pop() == Some('}')
+        {
+            let comma = if text.ends_with('{') { "" } else { "," };
+            text.extend([comma, "\"", FIELD, "\":", &tools, "}"]);
+        }
+        // It is kept until the model has begun to answer, and grew by doubling.
+        text.shrink_to_fit();
+        text
+    }
+
+    fn known(&self, protocol: &dyn ModelProtocol, request: &ModelRequest) -> Option<Arc<str>> {
+        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(told) = told.as_ref().filter(|told| Arc::ptr_eq(&told.tools, &request.tools)) {
+            return Some(Arc::clone(&told.text));
+        }
+        let text: Arc<str> = protocol.tools(request)?.to_string().into();
+        // Which are told where there are none depends on what was said.
+        if !request.tools.is_empty() {
+            *told = Some(CachedToolsJson {
+                tools: Arc::clone(&request.tools),
+                text: Arc::clone(&text),
+            });
+        }
+        Some(text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+    use url::Url;
+
+    use super::*;
+    use crate::message::ModelMessage;
+    use crate::model::anthropic::AnthropicProtocol;
+    use crate::model::gemini::GeminiProtocol;
+    use crate::model::http_model::whole_body;
+    use crate::model::openai_chat::OpenAiChatProtocol;
+    use crate::model::openai_responses::OpenAiResponsesProtocol;
+
+    fn tools(names: &[&str]) -> Arc<[ModelToolDefinition]> {
+        let tool = |name: &&str| ModelToolDefinition {
+            name: (*name).to_owned(),
+            description: format!("does {name}, \"quoted\""),
+            input_schema: json!({ "type": "object", "properties": { "path": {} } }),
+        };
+        names.iter().map(tool).collect()
+    }
+
+    #[track_caller]
+    fn check(protocol: &dyn ModelProtocol) {
+        let info = ModelInfo {
+            name: "m".to_owned(),
+            id: "m".to_owned(),
+            family: "any".to_owned(),
+            context_window: 100_000,
+            output_tokens_max: 1_000,
+            takes_images: true,
+            prices: None,
+        };
+        let (some, others) = (tools(&["Read", "Edit"]), tools(&["Bash"]));
+        let told = ToolsJsonCache::default();
+        // New, known, others, none, and new again.
+        let rounds = [&some, &some, &others, &others, &Arc::default(), &some, &some];
+        for (round, tools) in rounds.into_iter().enumerate() {
+            let messages = vec![ModelMessage::user(format!("round {round}")).into()];
+            let request = ModelRequest { messages, tools: Arc::clone(tools), ..Default::default() };
+            let whole = whole_body(protocol, &info, &request);
+            let read: Value = serde_json::from_str(&told.text(protocol, &info, &request)).unwrap();
+            assert_eq!(read, whole, "round {round}");
+            let names = tools.iter().filter(|tool| whole["tools"].to_string().contains(&tool.name));
+            assert_eq!(names.count(), tools.len(), "round {round}");
+        }
+    }
+
+    #[test]
+    fn every_way_of_speaking_says_the_same_with_kept_tools() {
+        check(&OpenAiChatProtocol::at(Url::parse("http://localhost/v1").ok().as_ref()));
+        check(&OpenAiResponsesProtocol::at(None));
+        check(&AnthropicProtocol);
+        check(&GeminiProtocol);
+    }
+}

@@ -1,0 +1,114 @@
+//! What is sent, as it stands in JSON. It borrows from the conversation: a long one is written at each
+//! step of a turn.
+
+use std::borrow::Cow;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::{REASONING, REASONING_CONTENT};
+
+/// A request, but for the tools.
+#[derive(Serialize)]
+pub(super) struct ChatRequestBody<'a> {
+    pub(super) model: &'a str,
+    pub(super) messages: Vec<ChatRequestMessage<'a>>,
+    pub(super) stream: bool,
+    pub(super) stream_options: ChatStreamOptions,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) max_completion_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) max_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) reasoning_effort: Option<&'static str>,
+}
+
+#[derive(Serialize)]
+pub(super) struct ChatStreamOptions {
+    pub(super) include_usage: bool,
+}
+
+/// A message.
+#[derive(Serialize)]
+#[serde(tag = "role", rename_all = "lowercase")]
+pub(super) enum ChatRequestMessage<'a> {
+    System { content: &'a str },
+    User { content: ChatUserContent<'a> },
+    Assistant(ChatAssistantMessage<'a>),
+    Tool { tool_call_id: Cow<'a, str>, content: Cow<'a, str> },
+}
+
+/// What a person says.
+#[derive(Serialize)]
+#[serde(untagged)]
+pub(super) enum ChatUserContent<'a> {
+    Text(Cow<'a, str>),
+    Parts(Vec<ChatContentPart<'a>>),
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(super) enum ChatContentPart<'a> {
+    Text { text: Cow<'a, str> },
+    ImageUrl { image_url: ChatImageUrl },
+}
+
+#[derive(Serialize)]
+pub(super) struct ChatImageUrl {
+    url: String,
+}
+
+impl ChatContentPart<'_> {
+    /// A picture at an address.
+    pub(super) fn image(url: String) -> Self {
+        Self::ImageUrl { image_url: ChatImageUrl { url } }
+    }
+}
+
+/// What the model said.
+#[derive(Default, Serialize)]
+pub(super) struct ChatAssistantMessage<'a> {
+    /// Servers want to see that there is none.
+    pub(super) content: Option<Cow<'a, str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) reasoning_content: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) reasoning: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) reasoning_details: Option<&'a Value>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) tool_calls: Vec<ChatToolCall<'a>>,
+}
+
+impl ChatAssistantMessage<'_> {
+    /// Where thoughts go that came under a name.
+    pub(super) fn thoughts(&mut self, field: &str) -> Option<&mut Option<String>> {
+        match field {
+            REASONING_CONTENT => Some(&mut self.reasoning_content),
+            REASONING => Some(&mut self.reasoning),
+            _ => None,
+        }
+    }
+}
+
+/// A call that it made.
+#[derive(Serialize)]
+pub(super) struct ChatToolCall<'a> {
+    pub(super) id: Cow<'a, str>,
+    #[serde(rename = "type")]
+    pub(super) kind: &'static str,
+    pub(super) function: ChatFunctionCall<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) extra_content: Option<&'a Value>,
+}
+
+#[derive(Serialize)]
+pub(super) struct ChatFunctionCall<'a> {
+    pub(super) name: &'a str,
+    pub(super) arguments: Cow<'a, str>,
+}
+
+/// As JSON. Nothing in it can fail to be written: it has no maps but those of JSON itself.
+pub(super) fn written(body: &ChatRequestBody<'_>) -> String {
+    serde_json::to_string(body).unwrap_or_default()
+}

@@ -1,0 +1,60 @@
+//! Keeps an answer within bounds, whatever a provider sends.
+
+use crate::model::{ModelError, ModelErrorKind};
+
+/// Most parts of one answer: texts, thoughts and calls.
+pub(crate) const PARTS_MAX: usize = 256;
+/// Most bytes of one answer: text, thoughts, arguments and what the provider wants back.
+pub(crate) const BYTES_MAX: usize = 8 * 1024 * 1024;
+
+/// What was kept of an answer so far.
+#[derive(Debug, Default)]
+pub(crate) struct ReplyLimiter {
+    parts: usize,
+    bytes: usize,
+}
+
+impl ReplyLimiter {
+    /// Counts a part.
+    pub(crate) fn part(&mut self) -> Result<(), ModelError> {
+        self.parts = self.parts.saturating_add(1);
+        if self.parts > PARTS_MAX {
+            return Err(too_much(&format!("more than {PARTS_MAX} parts")));
+        }
+        Ok(())
+    }
+
+    /// Counts bytes that are about to be kept.
+    pub(crate) fn bytes(&mut self, count: usize) -> Result<(), ModelError> {
+        self.bytes = self.bytes.saturating_add(count);
+        if self.bytes > BYTES_MAX {
+            return Err(too_much(&format!("more than {} MiB", BYTES_MAX >> 20)));
+        }
+        Ok(())
+    }
+}
+
+/// Not a failure that passes: the next answer to the same request would be as long.
+fn too_much(what: &str) -> ModelError {
+    ModelError::new(
+        ModelErrorKind::InvalidRequest,
+        format!("the model's answer has {what} and was stopped; ask for less at a time"),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_ends_at_its_bounds() {
+        let mut tally = ReplyLimiter::default();
+        for _ in 0..PARTS_MAX {
+            tally.part().unwrap();
+        }
+        assert!(tally.part().unwrap_err().message.contains("256 parts"));
+        tally.bytes(BYTES_MAX).unwrap();
+        assert!(tally.bytes(1).unwrap_err().message.contains("8 MiB"));
+        assert!(tally.bytes(usize::MAX).is_err());
+    }
+}

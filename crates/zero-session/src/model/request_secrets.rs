@@ -1,0 +1,74 @@
+//! What must not be shown: the key and headers like it, wherever a provider repeats them.
+
+use std::borrow::Cow;
+
+use http::HeaderMap;
+
+use crate::model::catalog::ApiKey;
+
+/// What is shown in place of a secret.
+const SHOWN: &str = "[hidden]";
+/// Shorter ones are not secret: `none` and `ollama` are what people write where no key is wanted.
+const SECRET_BYTES_MIN: usize = 8;
+/// Words in the names of headers that carry secrets.
+const SECRET_HEADERS: &[&str] = &["auth", "key", "token", "secret", "cookie", "password"];
+
+/// The secrets of one request.
+pub(crate) struct RequestSecrets(Vec<String>);
+
+impl RequestSecrets {
+    /// Those of a request with this key and these headers of settings.
+    pub(crate) fn new(key: Option<&ApiKey>, headers: &HeaderMap) -> Self {
+        let headers = headers.iter().filter(|(name, _)| is_secret_header(name.as_str()));
+        let values = headers.filter_map(|(_, value)| value.to_str().ok());
+        // `Bearer abc`: the word before it is no secret, the rest is also one alone.
+        let values = values.map(|value| value.rsplit(' ').next().unwrap_or(value));
+        let mut secrets: Vec<String> = key
+            .map(ApiKey::reveal)
+            .into_iter()
+            .chain(values)
+            .filter(|secret| secret.len() >= SECRET_BYTES_MIN)
+            .map(str::to_owned)
+            .collect();
+        // A secret that begins another must not leave the rest of it behind.
+        secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+        Self(secrets)
+    }
+
+    /// The text without them.
+    pub(crate) fn hide<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        self.0.iter().fold(Cow::Borrowed(text), |text, secret| {
+            match text.contains(secret.as_str()) {
+                true => Cow::Owned(text.replace(secret.as_str(), SHOWN)),
+                false => text,
+            }
+        })
+    }
+}
+
+/// Whether a header of that name, in small letters, carries a secret.
+pub(crate) fn is_secret_header(name: &str) -> bool {
+    SECRET_HEADERS.iter().any(|word| name.contains(word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_are_hidden_and_nothing_else() {
+        let mut headers = HeaderMap::new();
+        headers.insert("authorization", "Bearer tok-12345678".parse().unwrap());
+        headers.insert("x-title", "zero-agent".parse().unwrap());
+        let secrets = RequestSecrets::new(Some(&ApiKey::new("sk-abcdefgh\n")), &headers);
+        #[track_caller]
+        fn check(secrets: &RequestSecrets, text: &str, expected: &str) {
+            assert_eq!(secrets.hide(text), expected);
+        }
+        check(&secrets, "wrong key: sk-abcdefgh, sk-abcdefgh!", "wrong key: [hidden], [hidden]!");
+        check(&secrets, "Bearer tok-12345678 of zero-agent", "Bearer [hidden] of zero-agent");
+        check(&secrets, "nothing", "nothing");
+        let dummy = RequestSecrets::new(Some(&ApiKey::new("ollama")), &HeaderMap::new());
+        check(&dummy, "ollama is not running", "ollama is not running");
+    }
+}

@@ -1,0 +1,39 @@
+//! The plan of a session as it stands, found in its ledger.
+//!
+//! A model writes its task list by a call, and a summary of the conversation may lose it or tell it
+//! wrong. The ledger has it as it was shown to the person, also after a restart.
+
+use zero_core::SessionId;
+
+use crate::event::{EventKind, PlanEntry};
+use crate::store::{LedgerReadLimit, Store};
+
+/// How much of the ledger is read at once.
+const PAGE: LedgerReadLimit = LedgerReadLimit { entries: 500, bytes: 2_000_000 };
+/// Pages that are looked through. What lies further back is no plan of the present work.
+const PAGES_MAX: usize = 40;
+
+/// The steps that were shown last, unless the session was started over since; none where none were,
+/// or where the ledger cannot be read.
+pub(super) async fn standing_plan(store: &dyn Store, session: &SessionId) -> Vec<PlanEntry> {
+    let mut before = u64::MAX;
+    for _ in 0..PAGES_MAX {
+        let page = match store.last_events(session, before, PAGE).await {
+            Ok(page) => page,
+            Err(error) => {
+                tracing::warn!(%session, %error, "the plan of a session cannot be read");
+                return Vec::new();
+            }
+        };
+        let Some(first) = page.first() else { return Vec::new() };
+        before = first.seq;
+        for event in page.into_iter().rev() {
+            match event.what {
+                EventKind::Plan { entries } => return entries,
+                EventKind::Reset { .. } => return Vec::new(),
+                _ => {}
+            }
+        }
+    }
+    Vec::new()
+}

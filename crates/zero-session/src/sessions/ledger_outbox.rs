@@ -1,0 +1,250 @@
+//! What a run has to show, on its way into the ledger.
+//!
+//! While one write is under way, what comes meanwhile gathers here: words that follow each other
+//! become one entry. So a slow disk makes for fewer and longer entries, not for a longer queue.
+
+use std::collections::BTreeSet;
+
+use tokio::task::JoinHandle;
+use zero_core::RunId;
+
+use crate::event::{EventKind, TokenUsage, ToolCallStatus};
+use crate::sessions::ledger_recorder::{LedgerRecorder, entry};
+use crate::store::{NewEvent, StoreError};
+use crate::tool_backend::BackendResult;
+
+/// Bytes that may gather before the run has to wait for the disk.
+const GATHERED_BYTES_MAX: usize = 1024 * 1024;
+
+/// What a run has to show.
+pub(super) struct LedgerOutbox {
+    recorder: LedgerRecorder,
+    run: RunId,
+    gathered: Vec<NewEvent>,
+    gathered_bytes: usize,
+    writing: Option<JoinHandle<Result<(), FailedLedgerWrite>>>,
+    /// Calls that have started and not ended.
+    open: BTreeSet<String>,
+    usage: TokenUsage,
+    /// Why nothing can be written any more.
+    broken: Option<StoreError>,
+}
+
+/// Entries that could not be written, and why.
+struct FailedLedgerWrite {
+    entries: Vec<NewEvent>,
+    error: StoreError,
+}
+
+impl LedgerOutbox {
+    pub(super) fn new(recorder: LedgerRecorder, run: RunId) -> Self {
+        Self {
+            recorder,
+            run,
+            gathered: Vec::new(),
+            gathered_bytes: 0,
+            writing: None,
+            open: BTreeSet::new(),
+            usage: TokenUsage::default(),
+            broken: None,
+        }
+    }
+
+    /// Takes something that is to be shown.
+    pub(super) fn push(&mut self, what: EventKind) {
+        match &what {
+            EventKind::ToolStarted { call, .. } => {
+                self.open.insert(call.clone());
+            }
+            EventKind::ToolEnded { call, .. } => {
+                self.open.remove(call);
+            }
+            EventKind::UsageReported { run_usage, .. } => self.usage = *run_usage,
+            EventKind::Text { text } | EventKind::Thought { text } => {
+                self.gathered_bytes = self.gathered_bytes.saturating_add(text.len());
+            }
+            _ => {}
+        }
+        let last = self.gathered.last_mut().map(|last| &mut last.what);
+        if let Some(what) = match last {
+            Some(last) => joined(last, what),
+            None => Some(what),
+        } {
+            self.gathered.push(entry(Some(&self.run), what));
+        }
+    }
+
+    /// Whether so much has gathered that the run should wait.
+    pub(super) fn is_full(&self) -> bool {
+        self.gathered_bytes > GATHERED_BYTES_MAX
+    }
+
+    /// Whether a write is under way.
+    pub(super) fn is_writing(&self) -> bool {
+        self.writing.is_some()
+    }
+
+    /// Whether nothing can be written any more.
+    pub(super) fn is_broken(&self) -> bool {
+        self.broken.is_some()
+    }
+
+    /// What the run has taken, as far as it was said.
+    pub(super) fn usage(&self) -> TokenUsage {
+        self.usage
+    }
+
+    /// Begins to write what has gathered, unless a write is under way.
+    pub(super) fn start(&mut self) {
+        if self.writing.is_some() || self.gathered.is_empty() || self.broken.is_some() {
+            return;
+        }
+        let entries = std::mem::take(&mut self.gathered);
+        self.gathered_bytes = 0;
+        let recorder = self.recorder.clone();
+        self.writing = Some(tokio::spawn(async move {
+            match recorder.write_in_task(entries.clone()).await {
+                Ok(()) => Ok(()),
+                Err(error) => Err(FailedLedgerWrite { entries, error }),
+            }
+        }));
+    }
+
+    /// Waits for the write that is under way. May be given up and called again.
+    pub(super) async fn written(&mut self) -> Result<(), StoreError> {
+        let Some(writing) = &mut self.writing else { return Ok(()) };
+        let result = writing.await;
+        self.writing = None;
+        let error = match result {
+            Ok(Ok(())) => return Ok(()),
+            Ok(Err(FailedLedgerWrite { entries, error })) => {
+                // Nothing of it was shown. It goes first when the run is settled.
+                self.gathered.splice(0..0, entries);
+                error
+            }
+            Err(error) => StoreError::Broken { verb: "write", why: error.to_string() },
+        };
+        self.broken = Some(error.clone());
+        Err(error)
+    }
+
+    /// Writes all there is.
+    pub(super) async fn flush(&mut self) -> Result<(), StoreError> {
+        self.written().await?;
+        if let Some(error) = &self.broken {
+            return Err(error.clone());
+        }
+        self.start();
+        self.written().await
+    }
+
+    /// Notes that nothing can be written any more.
+    pub(super) fn broke(&mut self, error: StoreError) {
+        self.broken.get_or_insert(error);
+    }
+
+    /// What is still to be written, with an end for every call that has none.
+    pub(super) async fn close(mut self, why: &str) -> Vec<NewEvent> {
+        // What could not be written is still there, and written with the end of the run.
+        let _ = self.written().await;
+        for call in std::mem::take(&mut self.open) {
+            let end = BackendResult::words(ToolCallStatus::Failed, why);
+            self.push(EventKind::ToolEnded {
+                call,
+                status: end.status,
+                content: end.content,
+                display: None,
+                locations: Vec::new(),
+            });
+        }
+        self.gathered
+    }
+}
+
+/// Puts what comes behind the last into it, where they are more of the same.
+fn joined(last: &mut EventKind, what: EventKind) -> Option<EventKind> {
+    match (last, what) {
+        (EventKind::Text { text }, EventKind::Text { text: more })
+        | (EventKind::Thought { text }, EventKind::Thought { text: more }) => {
+            text.push_str(&more);
+            None
+        }
+        (
+            EventKind::ToolUpdated { call, title, kind, locations, progress },
+            EventKind::ToolUpdated { call: same, title: t, kind: k, locations: l, progress: p },
+        ) if *call == same => {
+            *title = t.or(title.take());
+            *kind = k.or(*kind);
+            *progress = p.or(progress.take());
+            if !l.is_empty() {
+                *locations = l;
+            }
+            None
+        }
+        (_, what) => Some(what),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sessions::tests::fixture::{SessionTestBed, line};
+
+    fn text(text: &str) -> EventKind {
+        EventKind::Text { text: text.to_owned() }
+    }
+
+    #[tokio::test]
+    async fn words_gather_while_a_write_is_under_way() {
+        let lab = SessionTestBed::new(&[]).await;
+        let desk = lab.sessions.inner.desk(&lab.record().await.id);
+        let mut outbox = LedgerOutbox::new(desk.recorder.clone(), RunId::from_bits(1));
+        outbox.push(text("a"));
+        outbox.start();
+        assert!(outbox.is_writing());
+        for more in ["b", "c"] {
+            outbox.push(text(more));
+            outbox.start();
+        }
+        outbox.push(EventKind::Thought { text: "d".to_owned() });
+        outbox.push(text("e"));
+        outbox.flush().await.unwrap();
+        let ledger = lab.store.ledger(&lab.record().await.id);
+        let lines: Vec<String> = ledger.iter().map(|event| line(&event.what)).collect();
+        assert_eq!(lines, ["text a", "text bc", "thought d", "text e"]);
+    }
+
+    #[tokio::test]
+    async fn what_could_not_be_written_comes_first_at_the_end() {
+        let lab = SessionTestBed::new(&[]).await;
+        let desk = lab.sessions.inner.desk(&lab.record().await.id);
+        let mut outbox = LedgerOutbox::new(desk.recorder.clone(), RunId::from_bits(1));
+        lab.store.fail([1]);
+        outbox.push(text("a"));
+        outbox.start();
+        outbox.push(text("b"));
+        assert!(outbox.flush().await.is_err() && outbox.is_broken());
+        assert!(outbox.flush().await.is_err(), "it stays so");
+        let left: Vec<String> =
+            outbox.close("").await.iter().map(|left| line(&left.what)).collect();
+        assert_eq!(left, ["text a", "text b"]);
+        assert!(lab.store.ledger(&lab.record().await.id).is_empty());
+    }
+
+    #[test]
+    fn updates_of_one_call_become_one() {
+        let update =
+            |call: &str, title: Option<&str>, progress: Option<&str>| EventKind::ToolUpdated {
+                call: call.to_owned(),
+                title: title.map(str::to_owned),
+                kind: None,
+                locations: Vec::new(),
+                progress: progress.map(str::to_owned),
+            };
+        let mut last = update("1", Some("old"), Some("half"));
+        assert_eq!(joined(&mut last, update("1", Some("new"), None)), None);
+        assert_eq!(last, update("1", Some("new"), Some("half")));
+        let other = update("2", None, None);
+        assert_eq!(joined(&mut last, other.clone()), Some(other));
+    }
+}

@@ -1,0 +1,114 @@
+//! Writes into the ledger of one session and then tells who listens: in that order, one at a time.
+//!
+//! Several write at once: a run, a person's answer, another prompt that has to wait. Each write is
+//! a task of its own, so that what was written is told even when whoever wanted it is gone.
+
+use std::sync::Arc;
+
+use tokio::sync::Mutex;
+use zero_core::{RunId, SessionId};
+
+use crate::event::{Event, EventKind, RunOutcome, TokenUsage};
+use crate::event_bus::EventBus;
+use crate::store::{BeginRunOutcome, NewEvent, NewRun, Store, StoreError};
+
+/// Milliseconds since 1970.
+pub(crate) fn now_ms() -> i64 {
+    jiff::Timestamp::now().as_millisecond()
+}
+
+/// An entry of now.
+pub(crate) fn entry(run: Option<&RunId>, what: EventKind) -> NewEvent {
+    NewEvent { run: run.cloned(), time_ms: now_ms(), what }
+}
+
+/// The pen of one session's ledger. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct LedgerRecorder {
+    inner: Arc<LedgerRecorderInner>,
+}
+
+struct LedgerRecorderInner {
+    store: Arc<dyn Store>,
+    bus: Arc<dyn EventBus>,
+    session: SessionId,
+    /// Held from the write until all are told, so that everybody hears in the order of the ledger.
+    order: Mutex<()>,
+}
+
+impl LedgerRecorder {
+    pub(crate) fn new(store: Arc<dyn Store>, bus: Arc<dyn EventBus>, session: SessionId) -> Self {
+        Self { inner: Arc::new(LedgerRecorderInner { store, bus, session, order: Mutex::new(()) }) }
+    }
+
+    /// The session.
+    pub(crate) fn session(&self) -> &SessionId {
+        &self.inner.session
+    }
+
+    /// Writes and tells.
+    pub(crate) async fn write(&self, entries: Vec<NewEvent>) -> Result<(), StoreError> {
+        if entries.is_empty() {
+            return Ok(());
+        }
+        whole(self.clone().write_in_task(entries)).await
+    }
+
+    /// The same for whoever is a task of its own already, and is never given up.
+    pub(super) async fn write_in_task(self, entries: Vec<NewEvent>) -> Result<(), StoreError> {
+        let _order = self.inner.order.lock().await;
+        let events = self.inner.store.append(&self.inner.session, entries).await?;
+        self.inner.tell(events);
+        Ok(())
+    }
+
+    /// Begins a run, and tells how it begins.
+    pub(crate) async fn begin(&self, run: NewRun) -> Result<BeginRunOutcome, StoreError> {
+        let inner = Arc::clone(&self.inner);
+        whole(async move {
+            let _order = inner.order.lock().await;
+            let begun = inner.store.begin_run(run).await?;
+            if let BeginRunOutcome::Now(events) = &begun {
+                inner.tell(events.clone());
+            }
+            Ok(begun)
+        })
+        .await
+    }
+
+    /// Settles a run, and tells how it ended.
+    pub(crate) async fn end(
+        &self,
+        run: RunId,
+        end: RunOutcome,
+        usage: TokenUsage,
+        last: Vec<NewEvent>,
+    ) -> Result<(), StoreError> {
+        let inner = Arc::clone(&self.inner);
+        whole(async move {
+            let _order = inner.order.lock().await;
+            if let Some(events) = inner.store.end_run(&run, end, usage, last).await? {
+                inner.tell(events);
+            }
+            Ok(())
+        })
+        .await
+    }
+}
+
+impl LedgerRecorderInner {
+    fn tell(&self, events: Vec<Event>) {
+        let events: Vec<Arc<Event>> = events.into_iter().map(Arc::new).collect();
+        self.bus.publish(&self.session, &events);
+    }
+}
+
+/// Does it to its end, whether or not anybody waits for it.
+async fn whole<T: Send + 'static>(
+    work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
+) -> Result<T, StoreError> {
+    match tokio::spawn(work).await {
+        Ok(done) => done,
+        Err(error) => Err(StoreError::Broken { verb: "write", why: error.to_string() }),
+    }
+}

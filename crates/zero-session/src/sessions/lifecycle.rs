@@ -1,0 +1,396 @@
+//! Opening, changing, starting over and removing sessions.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use zero_core::SessionId;
+use zero_policy::PermissionMode;
+
+use crate::agent::AgentProfile;
+use crate::event::{EventKind, RunOutcome};
+use crate::folder_access::FolderAccess;
+use crate::key::SessionKey;
+use crate::model::ThinkingEffort;
+use crate::sessions::ledger_recorder::entry;
+use crate::sessions::session_state::{ActiveBackend, SessionState, all_done};
+use crate::sessions::{AttachmentGuard, OpenSessionOptions, SessionError, SessionManagerInner};
+use crate::store::{
+    NewSession, SessionPatch, SessionQuery, SessionRecord, StoreError, ToolHostLocation,
+    TranscriptStart,
+};
+use crate::tool_backend::{ToolBackend, ToolBackendError};
+
+/// How long a run has to end that is in the way.
+const END_TIMEOUT: Duration = Duration::from_secs(30);
+
+impl SessionManagerInner {
+    pub(super) async fn open(
+        self: &Arc<Self>,
+        wanted: OpenSessionOptions,
+    ) -> Result<SessionRecord, SessionError> {
+        check_folder(wanted.cwd.as_deref())?;
+        self.check_model(wanted.model.as_deref())?;
+        let (found, key) = match (&wanted.key, &wanted.label) {
+            (Some(written), _) => {
+                let key = SessionKey::resolve(written, self.config.agents.default_id())?;
+                (self.config.store.session(&key).await?, key)
+            }
+            (None, Some(label)) => {
+                let query = SessionQuery { label: Some(label.clone()), ..SessionQuery::default() };
+                let found = self.config.store.list(query).await?.sessions.pop();
+                let found = found.ok_or_else(|| SessionError::NoLabel(label.clone()))?;
+                let key = found.key.clone();
+                (Some(found), key)
+            }
+            (None, None) => {
+                let text = "a session is opened by its key or its label; give one of both";
+                return Err(SessionError::Invalid(text.to_owned()));
+            }
+        };
+        let found = match found {
+            Some(record) if wanted.leave_as_is => return Ok(record),
+            found => found,
+        };
+        let place = found.as_ref().map(|record| &record.tool_host).or(wanted.tool_host.as_ref());
+        if let (Some(cwd), None | Some(ToolHostLocation::Gateway)) = (&wanted.cwd, place) {
+            wanted.reach.check_written(cwd).map_err(ToolBackendError::from)?;
+        }
+        if let Some(agent) = &wanted.agent {
+            self.check_agent(&key, agent)?;
+        }
+        let record = match found {
+            Some(record) => self.adjust(record, &wanted).await?,
+            None if wanted.require_existing => return Err(SessionError::NotFound(key.to_string())),
+            // Somebody else may have made it in between.
+            None => {
+                let made = self.make(key, &wanted).await?;
+                if wanted.leave_as_is { made } else { self.adjust(made, &wanted).await? }
+            }
+        };
+        if wanted.reset { self.reset(&record.key).await } else { Ok(record) }
+    }
+
+    async fn make(
+        &self,
+        key: SessionKey,
+        wanted: &OpenSessionOptions,
+    ) -> Result<SessionRecord, SessionError> {
+        self.agent(key.agent())?;
+        let most = self.config.limits.sessions_max;
+        let new = NewSession {
+            key,
+            label: wanted.label.clone(),
+            cwd: wanted.cwd.clone(),
+            model: wanted.model.clone(),
+            mode: wanted.mode,
+            owner: wanted.owner.clone(),
+            owned_max: most,
+            tool_host: wanted.tool_host.clone().unwrap_or(ToolHostLocation::Gateway),
+        };
+        self.config.store.create(new).await.map_err(|error| match error {
+            StoreError::TooMany(_) => SessionError::Full(format!(
+                "there are {most} sessions of yours, and no more are kept; remove some with `zero sessions delete`, or raise `gateway.maxSessions` in the settings"
+            )),
+            error => error.into(),
+        })
+    }
+
+    /// Sets what was asked for and is not so yet.
+    async fn adjust(
+        self: &Arc<Self>,
+        record: SessionRecord,
+        wanted: &OpenSessionOptions,
+    ) -> Result<SessionRecord, SessionError> {
+        let changed = |wanted: &Option<String>, now: &Option<String>| match wanted {
+            Some(_) if wanted != now => Some(wanted.clone()),
+            _ => None,
+        };
+        let cwd = wanted.cwd.clone().filter(|cwd| record.cwd.as_ref() != Some(cwd)).map(Some);
+        let is_chosen = |mode: &PermissionMode| cwd.is_some() || record.mode != Some(*mode);
+        let patch = SessionPatch {
+            label: changed(&wanted.label, &record.label),
+            agent: wanted.agent.clone().filter(|agent| *agent != record.agent),
+            model: changed(&wanted.model, &record.model),
+            mode: wanted.mode.filter(is_chosen).map(Some),
+            cwd,
+            tool_host: wanted.tool_host.clone().filter(|place| *place != record.tool_host),
+            ..SessionPatch::default()
+        };
+        match patch == SessionPatch::default() {
+            true => Ok(record),
+            false => self.patch(&record.key, patch).await,
+        }
+    }
+
+    pub(super) async fn patch(
+        self: &Arc<Self>,
+        key: &SessionKey,
+        patch: SessionPatch,
+    ) -> Result<SessionRecord, SessionError> {
+        check_folder(patch.cwd.as_ref().and_then(|cwd| cwd.as_deref()))?;
+        self.check_model(patch.model.as_ref().and_then(|model| model.as_deref()))?;
+        if let Some(agent) = &patch.agent {
+            self.check_agent(key, agent)?;
+        }
+        check_thinking(patch.thinking.as_ref().and_then(|thinking| thinking.as_deref()))?;
+        if let Some(place) = &patch.tool_host {
+            check_place(&self.found(key).await?, place)?;
+        }
+        let patch = self.without_freedom_elsewhere(key, patch).await?;
+        let record = self.config.store.patch(key, patch.clone()).await?;
+        let record = record.ok_or_else(|| SessionError::NotFound(key.to_string()))?;
+        let desk = self.desk(&record.id);
+        let shown = changes(&patch).into_iter().map(|what| entry(None, what)).collect();
+        let shown = desk.recorder.write(shown).await;
+        let reached = self.reach_hands(&desk, &record, &patch).await;
+        self.forget(&desk);
+        shown?;
+        reached?;
+        Ok(record)
+    }
+
+    /// A mode in which edits need no question was chosen for a folder: in another one it does not
+    /// hold, unless it is chosen again.
+    async fn without_freedom_elsewhere(
+        &self,
+        key: &SessionKey,
+        patch: SessionPatch,
+    ) -> Result<SessionPatch, SessionError> {
+        let (Some(cwd), None) = (&patch.cwd, patch.mode) else { return Ok(patch) };
+        let record = self.found(key).await?;
+        match record.cwd != *cwd && record.mode.is_some_and(PermissionMode::accepts_edits) {
+            true => Ok(SessionPatch { mode: Some(None), ..patch }),
+            false => Ok(patch),
+        }
+    }
+
+    /// Changes the hands that are there, or lets them go, so that they are opened anew as they
+    /// should be.
+    async fn reach_hands(
+        &self,
+        desk: &SessionState,
+        record: &SessionRecord,
+        patch: &SessionPatch,
+    ) -> Result<(), SessionError> {
+        if patch.cwd.is_some() || patch.tool_host.is_some() {
+            desk.retire_hands().await;
+            // What was allowed was allowed there.
+            self.config.store.set_grants(&record.id, Vec::new()).await?;
+        }
+        if patch.mode.is_none() && patch.agent.is_none() {
+            return Ok(());
+        }
+        let agent = self.config.agents.get(&record.agent);
+        match self.mode(record, agent) {
+            Some(mode) => match desk.present_hands(record).await {
+                Some(hands) => Ok(hands.set_mode(mode).await?),
+                None => Ok(()),
+            },
+            None => {
+                desk.drop_hands().await;
+                Ok(())
+            }
+        }
+    }
+
+    /// Changes a session of which only the id is known.
+    pub(super) async fn patch_by_id(
+        &self,
+        session: &SessionId,
+        patch: SessionPatch,
+    ) -> Result<(), SessionError> {
+        let store = &self.config.store;
+        if let Some(record) = store.session_by_id(session).await? {
+            store.patch(&record.key, patch).await?;
+        }
+        Ok(())
+    }
+
+    pub(super) async fn reset(
+        self: &Arc<Self>,
+        key: &SessionKey,
+    ) -> Result<SessionRecord, SessionError> {
+        let record = self.found(key).await?;
+        let desk = self.desk(&record.id);
+        let reset = async {
+            let _nothing_new = desk.sending.lock().await;
+            self.clear_the_way(&record.id).await?;
+            self.quiet(&desk, "reset").await?;
+            let store = &self.config.store;
+            let record = self.found(key).await?;
+            store.new_transcript(&record.id, TranscriptStart::Reset, Vec::new()).await?;
+            // Who starts over is asked again.
+            desk.drop_hands().await;
+            store.set_grants(&record.id, Vec::new()).await?;
+            let shown = EventKind::Reset { transcript: record.transcript };
+            desk.recorder.write(vec![entry(None, shown)]).await?;
+            self.found(key).await
+        };
+        let record = reset.await;
+        self.forget(&desk);
+        record
+    }
+
+    pub(super) async fn delete(self: &Arc<Self>, key: &SessionKey) -> Result<bool, SessionError> {
+        let Some(record) = self.config.store.session(key).await? else { return Ok(false) };
+        let desk = self.desk(&record.id);
+        let deleted = async {
+            let _nothing_new = desk.sending.lock().await;
+            self.clear_the_way(&record.id).await?;
+            self.quiet(&desk, "delete").await?;
+            desk.drop_hands().await;
+            Ok(self.config.store.delete(key).await?)
+        };
+        let deleted = deleted.await;
+        self.forget(&desk);
+        deleted
+    }
+
+    /// Stops all that a session does, and waits until it is settled.
+    async fn quiet(
+        self: &Arc<Self>,
+        desk: &Arc<SessionState>,
+        by: &str,
+    ) -> Result<(), SessionError> {
+        self.stop(desk, None, &RunOutcome::Aborted { by: by.to_owned() });
+        all_done(self.active_in(desk.recorder.session()), END_TIMEOUT).await
+    }
+
+    pub(super) async fn attach(
+        self: &Arc<Self>,
+        key: &SessionKey,
+        name: String,
+        hands: Arc<dyn ToolBackend>,
+    ) -> Result<AttachmentGuard, SessionError> {
+        let place = ToolHostLocation::Client { name };
+        let patch = SessionPatch { tool_host: Some(place), ..SessionPatch::default() };
+        let patched = self.config.store.patch(key, patch).await?;
+        let record = patched.ok_or_else(|| SessionError::NotFound(key.to_string()))?;
+        let desk = self.desk(&record.id);
+        let gone = desk.attach(hands).await;
+        Ok(AttachmentGuard { inner: Arc::downgrade(self), desk, gone })
+    }
+
+    /// Whether somebody may let a session work where it would. A client's folder is not ours.
+    pub(super) fn check_reach(
+        &self,
+        record: &SessionRecord,
+        reach: &FolderAccess,
+    ) -> Result<(), ToolBackendError> {
+        match record.tool_host {
+            ToolHostLocation::Gateway => {
+                Ok(reach.check_written(record.cwd.as_ref().unwrap_or(&self.config.cwd))?)
+            }
+            ToolHostLocation::Client { .. } => Ok(()),
+        }
+    }
+
+    /// The hands that a session has at this moment, for somebody who may work there.
+    pub(super) async fn hands_of(
+        &self,
+        desk: &SessionState,
+        agent: &AgentProfile,
+        reach: &FolderAccess,
+    ) -> Result<ActiveBackend, ToolBackendError> {
+        // Where a client brought its own, these are the session's: nothing has to be looked up.
+        if let Some(now) = desk.client_hands() {
+            return Ok(now);
+        }
+        let store = &self.config.store;
+        let record = store.session_by_id(desk.recorder.session()).await;
+        let record = match record {
+            Ok(Some(record)) => record,
+            Ok(None) => {
+                return Err(ToolBackendError::Workspace("the session was removed".to_owned()));
+            }
+            Err(error) => return Err(ToolBackendError::Workspace(error.to_string())),
+        };
+        self.check_reach(&record, reach)?;
+        let mode = self.mode(&record, Some(agent));
+        desk.hands(&record, mode, &self.config.cwd, &self.config.hands, store, reach).await
+    }
+
+    fn mode(&self, record: &SessionRecord, agent: Option<&AgentProfile>) -> Option<PermissionMode> {
+        record.mode.or(agent.and_then(|agent| agent.mode))
+    }
+
+    pub(super) fn agent(&self, id: &str) -> Result<&AgentProfile, SessionError> {
+        self.config.agents.get(id).ok_or_else(|| {
+            let known: Vec<&str> =
+                self.config.agents.list().map(|agent| agent.id.as_str()).collect();
+            SessionError::NoAgent { agent: id.to_owned(), known: known.join(", ") }
+        })
+    }
+
+    /// The agent of a session stands in its key, but for keys that leave it open.
+    pub(super) fn check_agent(&self, key: &SessionKey, agent: &str) -> Result<(), SessionError> {
+        self.agent(agent)?;
+        if key.leaves_agent_open() || agent == key.agent() {
+            return Ok(());
+        }
+        let name = key.name();
+        Err(SessionError::Invalid(format!(
+            "the agent of session {key} stands in its key and stays; open `agent:{agent}:{name}` instead"
+        )))
+    }
+
+    fn check_model(&self, name: Option<&str>) -> Result<(), SessionError> {
+        match name {
+            Some(name) => Ok(self.config.models.get(Some(name)).map(|_| ())?),
+            None => Ok(()),
+        }
+    }
+}
+
+fn check_folder(cwd: Option<&std::path::Path>) -> Result<(), SessionError> {
+    match cwd {
+        Some(cwd) if !cwd.is_absolute() => Err(SessionError::Invalid(format!(
+            "the folder `{}` is not absolute; write it from the root",
+            cwd.display().to_string().escape_debug()
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// What was begun beside a client's files is never gone on with beside the gateway's.
+fn check_place(record: &SessionRecord, place: &ToolHostLocation) -> Result<(), SessionError> {
+    match (&record.tool_host, place) {
+        (ToolHostLocation::Client { name }, ToolHostLocation::Gateway) => {
+            Err(SessionError::Invalid(format!(
+                "the tools of this session are with {name} and stay there; start a new session to work elsewhere"
+            )))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn check_thinking(word: Option<&str>) -> Result<(), SessionError> {
+    let Some(word) = word else { return Ok(()) };
+    let known = ThinkingEffort::ALL.map(ThinkingEffort::word);
+    if known.contains(&word) {
+        return Ok(());
+    }
+    Err(SessionError::Invalid(format!(
+        "`{}` is no level of thinking; the levels are {}",
+        word.escape_debug(),
+        known.join(", ")
+    )))
+}
+
+/// What the ledger says of a change.
+fn changes(patch: &SessionPatch) -> Vec<EventKind> {
+    let mode = patch.mode.map(|mode| mode.map(|mode| mode.as_str().to_owned()));
+    let fields = [
+        ("label", patch.label.clone()),
+        ("title", patch.title.clone()),
+        ("agent", patch.agent.clone().map(Some)),
+        ("model", patch.model.clone()),
+        ("thinking", patch.thinking.clone()),
+        ("mode", mode),
+    ];
+    let changed = fields.into_iter().filter_map(|(field, value)| {
+        let field = field.to_owned();
+        value.map(|value| EventKind::Changed { field, value })
+    });
+    changed.collect()
+}

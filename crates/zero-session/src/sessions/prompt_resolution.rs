@@ -1,0 +1,235 @@
+//! What becomes of a prompt that begins with `/`: an answer without a model, or another prompt.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::timeout;
+use zero_policy::PermissionMode;
+use zero_runtime::DialectName;
+
+use crate::agent::AgentProfile;
+use crate::direct_model::{self, is_direct};
+use crate::folder_access::FolderAccess;
+use crate::model::ModelClient;
+use crate::sessions::run_driver::BENCH_TIMEOUT;
+use crate::sessions::session_state::SessionState;
+use crate::sessions::{
+    Prompt, PromptAuthority, SessionError, SessionManagerInner, SlashHandling, session_worker,
+};
+use crate::slash_commands::{self, SlashCommand};
+use crate::store::{SessionPatch, SessionRecord};
+use crate::tool_backend::{PromptCommand, ToolCatalog};
+
+/// How long zero's own commands wait for those that people keep, where the tools are: they work
+/// without them, too.
+const LISTING_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// What a prompt comes to.
+#[derive(Debug, PartialEq)]
+pub(super) enum PromptResolution {
+    /// These words, and nothing else.
+    Answer(String),
+    /// A shorter transcript.
+    Compact,
+    /// A tool, without the model.
+    Direct(String),
+    /// This prompt for the model: what was said, or what a command stands for.
+    Prompt(String),
+}
+
+impl SessionManagerInner {
+    /// Reads a prompt. Commands that change the session do so here.
+    pub(super) async fn slash(
+        self: &Arc<Self>,
+        desk: &Arc<SessionState>,
+        record: &SessionRecord,
+        agent: &AgentProfile,
+        model: Option<&Arc<dyn ModelClient>>,
+        dialect: DialectName,
+        prompt: &Prompt,
+    ) -> PromptResolution {
+        let text = &prompt.text;
+        let direct = model.is_some_and(|model| is_direct(model.as_ref()));
+        match prompt.reading {
+            // It reads nothing but commands, so that words have nobody to go to.
+            SlashHandling::Verbatim if direct => {
+                return PromptResolution::Answer(direct_model::unread());
+            }
+            SlashHandling::Verbatim => return PromptResolution::Prompt(text.to_owned()),
+            SlashHandling::Commands if !text.starts_with('/') => {
+                return PromptResolution::Prompt(text.to_owned());
+            }
+            SlashHandling::Commands => {}
+        }
+        let word = text.trim_start_matches('/').split_whitespace().next().unwrap_or_default();
+        let most = if slash_commands::is_built_in(word) { LISTING_TIMEOUT } else { BENCH_TIMEOUT };
+        let bench = self.bench_of(desk, agent, dialect, &prompt.reach, most).await;
+        let user = bench.as_ref().map_or(&[][..], |bench| &bench.commands);
+        match slash_commands::parse(text, user, direct) {
+            None => PromptResolution::Prompt(text.to_owned()),
+            Some(Err(wrong)) => PromptResolution::Answer(wrong),
+            Some(Ok(SlashCommand::Help)) => PromptResolution::Answer(slash_commands::help(user)),
+            Some(Ok(SlashCommand::Status)) => {
+                PromptResolution::Answer(self.status(desk, record, model, bench.as_ref()).await)
+            }
+            Some(Ok(SlashCommand::Compact)) => PromptResolution::Compact,
+            Some(Ok(SlashCommand::Direct)) => PromptResolution::Direct(text.to_owned()),
+            Some(Ok(SlashCommand::Init(more))) => {
+                PromptResolution::Prompt(slash_commands::init(&more))
+            }
+            Some(Ok(SlashCommand::Mode(wanted))) => PromptResolution::Answer(
+                self.choose_mode(record, agent, wanted, prompt.leave).await,
+            ),
+            Some(Ok(SlashCommand::Model(wanted))) => {
+                PromptResolution::Answer(self.choose_model(record, model, wanted).await)
+            }
+            Some(Ok(SlashCommand::User { name, arguments })) => {
+                match user.iter().find(|command| command.name == name) {
+                    Some(command) => {
+                        PromptResolution::Prompt(slash_commands::expand(command, &arguments))
+                    }
+                    None => {
+                        PromptResolution::Answer(format!("there is no command `/{name}` any more"))
+                    }
+                }
+            }
+        }
+    }
+
+    /// The commands of a session, zero's own first.
+    pub(super) async fn commands(
+        &self,
+        record: &SessionRecord,
+        reach: &FolderAccess,
+    ) -> Result<Vec<PromptCommand>, SessionError> {
+        let agent = self.agent(&record.agent)?;
+        let model = self.model(record, agent).ok();
+        let dialect = session_worker::dialect(agent, model.as_ref().map(|model| model.info()));
+        let desk = self.desk(&record.id);
+        let bench = self.bench_of(&desk, agent, dialect, reach, LISTING_TIMEOUT).await;
+        self.let_go(&desk).await;
+        let mut commands = slash_commands::built_in_commands();
+        // One that is named like one of zero's own is never reached.
+        let is_new = |command: &PromptCommand| !slash_commands::is_built_in(&command.name);
+        let kept = bench.map(|bench| bench.commands).unwrap_or_default();
+        commands.extend(kept.into_iter().filter(is_new));
+        Ok(commands)
+    }
+
+    /// Lets go of hands that were only looked at, where nobody works in the session.
+    async fn let_go(&self, desk: &Arc<SessionState>) {
+        if desk.is_empty() {
+            desk.drop_hands().await;
+        }
+        self.forget(desk);
+    }
+
+    /// What there is to work with, where that can be told: commands work without hands, too.
+    async fn bench_of(
+        &self,
+        desk: &SessionState,
+        agent: &AgentProfile,
+        dialect: DialectName,
+        reach: &FolderAccess,
+        most: Duration,
+    ) -> Option<ToolCatalog> {
+        let now = self.hands_of(desk, agent, reach).await.ok()?;
+        tokio::select! {
+            bench = timeout(most, now.hands.bench(dialect)) => bench.ok()?.ok(),
+            () = now.gone.cancelled() => None,
+        }
+    }
+
+    async fn choose_mode(
+        self: &Arc<Self>,
+        record: &SessionRecord,
+        agent: &AgentProfile,
+        wanted: Option<String>,
+        leave: PromptAuthority,
+    ) -> String {
+        let words = PermissionMode::ALL.map(PermissionMode::as_str).join(", ");
+        let Some(wanted) = wanted else {
+            let mode =
+                record.mode.or(agent.mode).map_or("that of the settings", PermissionMode::as_str);
+            return format!("The mode is {mode}. The modes are {words}.");
+        };
+        let mode = match wanted.parse::<PermissionMode>() {
+            Ok(mode) => mode,
+            Err(error) => return error.to_string(),
+        };
+        if mode.accepts_edits() && leave == PromptAuthority::Talk {
+            return format!(
+                "The mode stays as it is: only who may answer permissions may choose {mode}."
+            );
+        }
+        let patch = SessionPatch { mode: Some(Some(mode)), ..SessionPatch::default() };
+        match self.patch(&record.key, patch).await {
+            Ok(_) => format!("The mode is {mode} now."),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    async fn choose_model(
+        self: &Arc<Self>,
+        record: &SessionRecord,
+        model: Option<&Arc<dyn ModelClient>>,
+        wanted: Option<String>,
+    ) -> String {
+        let Some(wanted) = wanted else {
+            let now = match model {
+                Some(model) => format!("The model is `{}`.", model.info().name),
+                None => "There is no model.".to_owned(),
+            };
+            let names: Vec<&str> = self.config.models.names().collect();
+            return format!("{now} The models are {}.", names.join(", "));
+        };
+        let patch = SessionPatch { model: Some(Some(wanted.clone())), ..SessionPatch::default() };
+        match self.patch(&record.key, patch).await {
+            Ok(_) => format!("The model is `{wanted}` from the next prompt on."),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    async fn status(
+        &self,
+        desk: &SessionState,
+        record: &SessionRecord,
+        model: Option<&Arc<dyn ModelClient>>,
+        bench: Option<&ToolCatalog>,
+    ) -> String {
+        let mut text = String::new();
+        // Writing to a String cannot fail.
+        let mut line = |name: &str, value: String| {
+            let _ = writeln!(text, "- {name}: {value}");
+        };
+        line("session", format!("`{}`", record.key));
+        if let Some(title) = &record.title {
+            line("title", title.clone());
+        }
+        line("agent", record.agent.clone());
+        let none = || "none; `/model` lists what there is".to_owned();
+        line("model", model.map_or_else(none, |model| model.info().name.clone()));
+        let agent = self.config.agents.get(&record.agent);
+        let mode = record.mode.or(agent.and_then(|agent| agent.mode));
+        line("mode", mode.map_or("that of the settings", PermissionMode::as_str).to_owned());
+        let hands = desk.present_hands(record).await;
+        match (bench, hands) {
+            (Some(bench), Some(hands)) => {
+                line("folder", format!("`{}` on {}", bench.cwd.display(), hands.whereabouts()));
+                line("tools", bench.tools.len().to_string());
+            }
+            _ => line("tools", "not there".to_owned()),
+        }
+        let usage = record.usage;
+        let cost = usage.cost_usd.map_or_else(String::new, |cost| format!(", {cost:.4} USD"));
+        let (read, written) = (usage.input_tokens, usage.output_tokens);
+        line("tokens so far", format!("{read} read, {written} written{cost}"));
+        let window = model.and_then(|model| model.info().window());
+        if let (Some(tokens), Some(window)) = (record.context_tokens, window) {
+            line("window", format!("{tokens} of {window} tokens"));
+        }
+        line("transcript", record.transcript.to_string());
+        text
+    }
+}

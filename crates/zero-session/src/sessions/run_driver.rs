@@ -1,0 +1,612 @@
+//! Does what a [`ConversationTurn`] decides, and tells it what came of it.
+//!
+//! One task per run waits for everything at once: the model, the calls, the person, the disk, and
+//! whoever wants it to stop. What a call does is a task of its own, so one that hangs or panics
+//! takes nothing else with it.
+
+use std::collections::{HashMap, VecDeque};
+use std::future::pending;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::{FutureExt as _, StreamExt as _};
+use tokio::sync::oneshot;
+use tokio::task::{Id, JoinError, JoinSet};
+use tokio::time::{Instant, Sleep, sleep_until};
+use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
+use zero_runtime::DialectName;
+use zero_runtime::tool::BoxFuture;
+
+use crate::agent::AgentProfile;
+use crate::event::{EventKind, RunOutcome, TokenUsage, ToolCallStatus};
+use crate::folder_access::FolderAccess;
+use crate::message::ModelMessage;
+use crate::model::{
+    ModelClient, ModelError, ModelErrorKind, ModelEvent, ModelRequest, ModelStream,
+};
+use crate::sessions::SessionManagerInner;
+use crate::sessions::call_updates::{
+    BufferedCallObserver, CallUpdate, CallUpdateBuffer, PendingCallUpdates,
+};
+use crate::sessions::current_plan::standing_plan;
+use crate::sessions::ledger_outbox::LedgerOutbox;
+use crate::sessions::model_reader::ModelReader;
+use crate::sessions::run_limiter::RunPermit;
+use crate::sessions::session_growth::SessionGrowth;
+use crate::sessions::session_state::{ActiveBackend, ActiveRun, BackendLocation, SessionState};
+use crate::sessions::session_worker;
+use crate::sessions::unsaved_messages::UnsavedMessages;
+use crate::store::{SessionPatch, StoreError, TranscriptStart};
+use crate::tool_backend::{
+    BackendCall, BackendResult, CatalogEntry, ToolBackendError, ToolCatalog,
+};
+use crate::turn::{
+    LoopGuardAnswer, RequestContext, ToolCallRequest, TranscriptSummary, Turn, TurnAction,
+    TurnInput,
+};
+
+/// How long calls have to end that were told to.
+const CANCEL_GRACE: Duration = Duration::from_secs(10);
+/// How long hands have to say what there is to work with.
+pub(super) const BENCH_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// How long to wait before looking again for a client that was lost in the middle of a look.
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
+
+/// What a run needs to be done.
+pub(super) struct RunDriver<'a> {
+    pub(super) inner: &'a SessionManagerInner,
+    pub(super) desk: &'a Arc<SessionState>,
+    pub(super) active: &'a ActiveRun,
+    pub(super) agent: &'a AgentProfile,
+    /// Where whoever said it may have it done.
+    pub(super) reach: &'a FolderAccess,
+    pub(super) model: Arc<dyn ModelClient>,
+    pub(super) dialect: DialectName,
+    pub(super) outbox: &'a mut LedgerOutbox,
+    /// Held while the run works, not while it waits for others.
+    pub(super) place: Arc<RunPermit>,
+    /// What its calls say.
+    pub(super) news: Arc<CallUpdateBuffer>,
+    /// When the run has taken too long.
+    pub(super) deadline: Option<Instant>,
+}
+
+/// How a run ended, and what it took.
+pub(super) struct RunCompletion {
+    pub(super) end: RunOutcome,
+    pub(super) usage: TokenUsage,
+}
+
+/// What is under way.
+struct RunState<'a> {
+    turn: Turn,
+    todo: VecDeque<TurnAction>,
+    unsaved: UnsavedMessages<'a>,
+    growth: SessionGrowth,
+    cancel: CancellationToken,
+    asking: Option<ModelStream>,
+    looking: Option<BoxFuture<'a, Result<(RequestContext, ActiveBackend), ToolBackendError>>>,
+    guarding: Option<BoxFuture<'a, LoopGuardAnswer>>,
+    summarising: Option<BoxFuture<'a, Result<TranscriptSummary, ModelError>>>,
+    calls: JoinSet<BackendResult>,
+    call_ids: HashMap<Id, String>,
+    news: Arc<CallUpdateBuffer>,
+    /// Who waits until what was said is in the ledger.
+    waiting: Vec<oneshot::Sender<()>>,
+    hands: Option<ActiveBackend>,
+    /// Whether the run was told to stop.
+    stopping: bool,
+    /// When calls are given up that do not end.
+    give_up: Option<Instant>,
+}
+
+/// What ends a run from outside. It is waited for from its beginning to its end: to begin anew with
+/// each word that a model says would take longer than the word.
+struct StopSignals<'a> {
+    stopped: BoxFuture<'a, RunOutcome>,
+    late: Pin<Box<Sleep>>,
+}
+
+/// What happened next.
+enum DriverEvent {
+    Input(TurnInput),
+    Written(Result<(), StoreError>),
+    Saved(Result<(), StoreError>),
+    Looked(Result<(RequestContext, ActiveBackend), ToolBackendError>),
+    Joined(Result<(Id, BackendResult), JoinError>),
+    Told,
+    Queued,
+    GiveUp,
+}
+
+impl<'a> RunDriver<'a> {
+    /// Runs a turn to its end.
+    pub(super) async fn run(mut self, turn: Turn) -> RunCompletion {
+        let cancel = CancellationToken::new();
+        // However the run ends, nothing that it started goes on.
+        let _cancel = cancel.clone().drop_guard();
+        let mut under_way = RunState {
+            turn,
+            todo: VecDeque::new(),
+            unsaved: UnsavedMessages::default(),
+            growth: SessionGrowth::within(self.inner.config.limits.session_bytes_max),
+            cancel,
+            asking: None,
+            looking: None,
+            guarding: None,
+            summarising: None,
+            calls: JoinSet::new(),
+            call_ids: HashMap::new(),
+            news: Arc::clone(&self.news),
+            waiting: Vec::new(),
+            hands: None,
+            stopping: false,
+            give_up: None,
+        };
+        let (active, deadline) = (self.active, self.deadline);
+        let mut alarms = StopSignals {
+            stopped: Box::pin(active.stopped()),
+            late: Box::pin(sleep_until(deadline.unwrap_or_else(Instant::now))),
+        };
+        under_way.tell(TurnInput::Begin);
+        loop {
+            while let Some(action) = under_way.todo.pop_front() {
+                if let Some(end) = self.act(action, &mut under_way).await {
+                    return self.leave(end, under_way).await;
+                }
+            }
+            if !under_way.waiting.is_empty() {
+                self.flush(&mut under_way).await;
+                under_way.waiting.clear();
+                continue;
+            }
+            self.outbox.start();
+            self.start_saving(&mut under_way);
+            let next = self.next(&mut under_way, &mut alarms).await;
+            self.take(next, &mut under_way);
+        }
+    }
+
+    /// Does one thing. The end of the run, when it is that.
+    async fn act(
+        &mut self,
+        action: TurnAction,
+        under_way: &mut RunState<'a>,
+    ) -> Option<RunOutcome> {
+        match action {
+            // A summary that could not be kept is not announced.
+            TurnAction::Show(EventKind::Compacted { .. }) if self.outbox.is_broken() => {}
+            TurnAction::Show(what) => {
+                under_way.growth.add(&what);
+                self.outbox.push(what);
+            }
+            TurnAction::Save(messages) => under_way.unsaved.add(messages),
+            TurnAction::Restart(messages) => self.restart(messages, under_way).await,
+            TurnAction::LookAround => {
+                under_way.looking = Some(self.look(under_way.hands.as_ref()));
+            }
+            TurnAction::AskModel(request) => {
+                if under_way.growth.is_due()
+                    && let Some(end) = self.full(under_way).await
+                {
+                    under_way.stop(end);
+                    return None;
+                }
+                let cancel = under_way.cancel.child_token();
+                under_way.asking = Some(self.ask_model(request, cancel));
+            }
+            TurnAction::Summarise(request) => {
+                let cancel = under_way.cancel.child_token();
+                let stream = self.ask_model(request, cancel);
+                // The plan is read from the ledger, so what was shown of it has to be there.
+                self.flush(under_way).await;
+                let (inner, session) = (self.inner, self.desk.recorder.session());
+                under_way.summarising = Some(Box::pin(async move {
+                    let plan = standing_plan(&*inner.config.store, session).await;
+                    Ok(TranscriptSummary { plan, ..summary(stream).await? })
+                }));
+            }
+            TurnAction::AskPerson(message) => {
+                // Whoever is asked sees first what it is about.
+                self.flush(under_way).await;
+                under_way.guarding = Some(Box::pin(ask_to_go_on(self.desk, message)));
+            }
+            TurnAction::RunCall(order) => {
+                self.flush(under_way).await;
+                self.call(order, under_way);
+            }
+            TurnAction::CancelCalls => {
+                under_way.cancel.cancel();
+                under_way.give_up = Some(Instant::now() + CANCEL_GRACE);
+            }
+            TurnAction::Finish(end) => return Some(end),
+        }
+        None
+    }
+
+    /// Why the run cannot go on in a session that is full; all that was done in it is kept.
+    async fn full(&mut self, under_way: &mut RunState<'a>) -> Option<RunOutcome> {
+        self.flush(under_way).await;
+        let error = self.inner.check_room(self.desk.recorder.session()).await.err()?;
+        Some(session_worker::failed(&error))
+    }
+
+    /// Asks the model, once the run has a place.
+    fn ask_model(&self, request: ModelRequest, cancel: CancellationToken) -> ModelStream {
+        let (place, model) = (Arc::clone(&self.place), Arc::clone(&self.model));
+        let asking = async move {
+            place.hold().await;
+            model.stream(request, cancel)
+        };
+        Box::pin(asking.into_stream().flatten())
+    }
+
+    /// Waits until all that is to be shown, and all that was said, is written: side by side, since
+    /// the store writes together what comes together.
+    async fn flush(&mut self, under_way: &mut RunState<'a>) {
+        if self.outbox.is_broken() {
+            return;
+        }
+        self.start_saving(under_way);
+        let (flushed, saved) = tokio::join!(self.outbox.flush(), under_way.unsaved.saved());
+        self.check(flushed, under_way);
+        self.check(saved, under_way);
+        self.save(under_way).await;
+    }
+
+    /// Begins to save what was said, unless that is under way.
+    fn start_saving(&self, under_way: &mut RunState<'a>) {
+        if !self.outbox.is_broken() {
+            let (store, session) = (&*self.inner.config.store, self.desk.recorder.session());
+            under_way.unsaved.start(store, session);
+        }
+    }
+
+    /// Saves all that was said.
+    async fn save(&mut self, under_way: &mut RunState<'a>) {
+        while !under_way.unsaved.is_empty() && !self.outbox.is_broken() {
+            self.start_saving(under_way);
+            let saved = under_way.unsaved.saved().await;
+            self.check(saved, under_way);
+        }
+    }
+
+    async fn restart(&mut self, messages: Vec<Arc<ModelMessage>>, under_way: &mut RunState<'a>) {
+        self.save(under_way).await;
+        if self.outbox.is_broken() {
+            return;
+        }
+        let (store, session) = (&self.inner.config.store, self.desk.recorder.session());
+        let begun = store.new_transcript(session, TranscriptStart::Compacted, messages).await;
+        self.check(begun.map(|_| ()), under_way);
+    }
+
+    /// What cannot be written ends the run: nothing happens that is not on record.
+    fn check(&mut self, result: Result<(), StoreError>, under_way: &mut RunState<'a>) {
+        let Err(error) = result else { return };
+        let message = format!("{error}; the run was stopped, since what happens could not be kept");
+        self.outbox.broke(error);
+        under_way.stop(RunOutcome::Failed { kind: "store".to_owned(), message });
+    }
+
+    /// Finds out what there is to work with. Where the tools are is read anew each time, since a
+    /// client may have brought its own. One that this run worked with, and that said it comes
+    /// back when it is lost, is given time for that.
+    fn look(
+        &self,
+        before: Option<&ActiveBackend>,
+    ) -> BoxFuture<'a, Result<(RequestContext, ActiveBackend), ToolBackendError>> {
+        let (inner, desk, agent, dialect) = (self.inner, self.desk, self.agent, self.dialect);
+        let (place, reach) = (Arc::clone(&self.place), self.reach);
+        let most = before.map_or(Duration::ZERO, |before| before.hands.comes_back_within());
+        let deadline = Instant::now() + most;
+        Box::pin(async move {
+            loop {
+                let left = deadline.saturating_duration_since(Instant::now());
+                let now = match inner.hands_of(desk, agent, reach).await {
+                    Err(away @ ToolBackendError::Away { .. }) => {
+                        let _elsewhere = place.pause();
+                        desk.client_back(left).await.ok_or(away)?
+                    }
+                    found => found?,
+                };
+                let _elsewhere = (now.at == BackendLocation::Client).then(|| place.pause());
+                match bench_of(&now, dialect).await {
+                    // Lost again, or not known to be lost until now.
+                    Err(ToolBackendError::Away { .. }) if !left.is_zero() => {
+                        tokio::time::sleep(LOOK_AGAIN).await;
+                    }
+                    bench => return Ok((workbench(agent, bench?), now)),
+                }
+            }
+        })
+    }
+
+    fn call(&mut self, order: ToolCallRequest, under_way: &mut RunState<'a>) {
+        let ToolCallRequest { id, tool, input } = order;
+        let now = match (&under_way.hands, self.outbox.is_broken()) {
+            (Some(now), false) => now.clone(),
+            _ => {
+                let text = "not run: zero could not write down that it begins";
+                let end = BackendResult::words(ToolCallStatus::Cancelled, text);
+                return under_way.tell(TurnInput::CallEnded { call: id, end });
+            }
+        };
+        let watch = Arc::new(BufferedCallObserver::new(
+            id.clone(),
+            Arc::clone(&under_way.news),
+            ModelReader::of(&self.model),
+        ));
+        let call = BackendCall { id: id.clone(), tool, input, dialect: self.dialect };
+        let cancel = under_way.cancel.child_token();
+        let place = Arc::clone(&self.place);
+        let (desk, most) = (Arc::clone(self.desk), now.hands.comes_back_within());
+        let calling = async move {
+            let now = match now.at {
+                // It was not begun, so it can be begun where the client is when it is back.
+                BackendLocation::Client if now.gone.is_cancelled() => {
+                    let back = cancel.run_until_cancelled(returned(&desk, call.dialect, most));
+                    back.await.flatten().unwrap_or(now)
+                }
+                _ => now,
+            };
+            let gone = |what: &str| {
+                let text = format!("{} {what}", now.hands.whereabouts());
+                BackendResult::words(ToolCallStatus::Failed, text)
+            };
+            let _elsewhere = match now.at {
+                BackendLocation::Client => Some(place.pause()),
+                BackendLocation::Here => {
+                    if cancel.run_until_cancelled(place.hold()).await.is_none() {
+                        let text = "not run: the run was stopped before its turn came";
+                        return BackendResult::words(ToolCallStatus::Cancelled, text);
+                    }
+                    None
+                }
+            };
+            if now.gone.is_cancelled() {
+                return gone("is not there any more, so this was not run");
+            }
+            tokio::select! {
+                biased;
+                end = now.hands.call(call, cancel, watch) => end,
+                () = now.gone.cancelled(), if now.at == BackendLocation::Client => {
+                    gone("went away while this ran; whether it happened is not known")
+                }
+            }
+        };
+        let task = under_way.calls.spawn(calling.in_current_span());
+        under_way.call_ids.insert(task.id(), id);
+    }
+
+    /// Waits until something happens.
+    async fn next(
+        &mut self,
+        under_way: &mut RunState<'a>,
+        alarms: &mut StopSignals<'a>,
+    ) -> DriverEvent {
+        let (writing, full) = (self.outbox.is_writing(), self.outbox.is_full());
+        let saving = under_way.unsaved.is_saving();
+        let (may_stop, calling) = (!under_way.stopping, !under_way.calls.is_empty());
+        let has_deadline = self.deadline.is_some();
+        let give_up = under_way.give_up;
+        let patience = async move {
+            match give_up {
+                Some(until) => sleep_until(until).await,
+                None => pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            end = &mut alarms.stopped, if may_stop => DriverEvent::Input(TurnInput::Stop(end)),
+            () = &mut alarms.late, if may_stop && has_deadline => {
+                DriverEvent::Input(TurnInput::Stop(RunOutcome::Aborted { by: "timeout".to_owned() }))
+            }
+            written = self.outbox.written(), if writing => DriverEvent::Written(written),
+            saved = under_way.unsaved.saved(), if saving => DriverEvent::Saved(saved),
+            Some(joined) = under_way.calls.join_next_with_id(), if calling => DriverEvent::Joined(joined),
+            () = under_way.news.arrived() => DriverEvent::Told,
+            () = self.place.queued(), if may_stop => DriverEvent::Queued,
+            looked = out_of(&mut under_way.looking) => DriverEvent::Looked(looked),
+            answer = out_of(&mut under_way.guarding) => DriverEvent::Input(TurnInput::Guard(answer)),
+            summary = out_of(&mut under_way.summarising) => DriverEvent::Input(TurnInput::Summary(summary)),
+            input = said(&mut under_way.asking), if !full => DriverEvent::Input(input),
+            () = patience, if calling => DriverEvent::GiveUp,
+        }
+    }
+
+    fn take(&mut self, next: DriverEvent, under_way: &mut RunState<'a>) {
+        match next {
+            DriverEvent::Input(TurnInput::Stop(end)) => under_way.stop(end),
+            DriverEvent::Input(input) => under_way.tell(input),
+            DriverEvent::Written(written) | DriverEvent::Saved(written) => {
+                self.check(written, under_way)
+            }
+            DriverEvent::Looked(looked) => {
+                let bench = looked.map(|(bench, now)| {
+                    under_way.hands = Some(now);
+                    bench
+                });
+                under_way.tell(TurnInput::Bench(bench));
+            }
+            DriverEvent::Told => under_way.hear_news(),
+            DriverEvent::Queued => {
+                let text = self.inner.places.why();
+                self.outbox.push(EventKind::Notice { topic: "queued".to_owned(), text });
+            }
+            DriverEvent::Joined(joined) => under_way.joined(joined),
+            DriverEvent::GiveUp => under_way.give_up_calls(),
+        }
+    }
+
+    async fn leave(&mut self, end: RunOutcome, under_way: RunState<'a>) -> RunCompletion {
+        let RunState { turn, mut unsaved, .. } = under_way;
+        let (store, session) = (&*self.inner.config.store, self.desk.recorder.session());
+        let save = async {
+            // What could not be saved is tried once more.
+            let _ = unsaved.saved().await;
+            unsaved.start(store, session);
+            if let Err(error) = unsaved.saved().await {
+                tracing::error!(%session, %error, "the end of a run is missing in its transcript");
+            }
+        };
+        let context_tokens = Some(turn.context_tokens());
+        let patch = SessionPatch { context_tokens, ..SessionPatch::default() };
+        let patch = async {
+            if let Err(error) = self.inner.patch_by_id(session, patch).await {
+                tracing::warn!(%session, %error, "how full the model's window is was not kept");
+            }
+        };
+        tokio::join!(save, patch);
+        RunCompletion { end, usage: turn.usage() }
+    }
+}
+
+/// What there is to work with, in a dialect.
+async fn bench_of(
+    now: &ActiveBackend,
+    dialect: DialectName,
+) -> Result<ToolCatalog, ToolBackendError> {
+    let slow = |_| {
+        ToolBackendError::Workspace(format!(
+            "{} did not say in {} s what tools there are; try again",
+            now.hands.whereabouts(),
+            BENCH_TIMEOUT.as_secs()
+        ))
+    };
+    tokio::select! {
+        bench = tokio::time::timeout(BENCH_TIMEOUT, now.hands.bench(dialect)) => bench.map_err(slow)?,
+        () = now.gone.cancelled() => Err(ToolBackendError::Away { host: now.hands.whereabouts() }),
+    }
+}
+
+/// The hands of a client that went away, when they are back and ready for calls in a dialect.
+async fn returned(
+    desk: &SessionState,
+    dialect: DialectName,
+    most: Duration,
+) -> Option<ActiveBackend> {
+    let now = desk.client_back(most).await?;
+    bench_of(&now, dialect).await.ok().map(|_| now)
+}
+
+impl RunState<'_> {
+    fn tell(&mut self, input: TurnInput) {
+        self.todo.extend(self.turn.step(input));
+    }
+
+    fn stop(&mut self, end: RunOutcome) {
+        self.stopping = true;
+        self.asking = None;
+        self.tell(TurnInput::Stop(end));
+    }
+
+    fn hear_news(&mut self) {
+        let PendingCallUpdates { told, waiting } = self.news.take();
+        self.waiting.extend(waiting);
+        for (call, told) in told {
+            let CallUpdate { described, progress } = told;
+            if let Some((title, kind, locations)) = described {
+                self.tell(TurnInput::Described { call: call.clone(), title, kind, locations });
+            }
+            if let Some(message) = progress {
+                self.tell(TurnInput::Progress { call, message });
+            }
+        }
+    }
+
+    /// Ends calls that do not end by themselves, without waiting for their tasks: one that blocks
+    /// cannot be stopped.
+    fn give_up_calls(&mut self) {
+        self.calls.abort_all();
+        self.give_up = None;
+        for (_, call) in std::mem::take(&mut self.call_ids) {
+            let text = "told to stop and given up; whether it happened is not known";
+            let end = BackendResult::words(ToolCallStatus::Cancelled, text);
+            self.tell(TurnInput::CallEnded { call, end });
+        }
+    }
+
+    fn joined(&mut self, joined: Result<(Id, BackendResult), JoinError>) {
+        // What a call said before its end is told before its end.
+        self.hear_news();
+        let (task, end) = match joined {
+            Ok(ended) => ended,
+            Err(error) => (error.id(), lost()),
+        };
+        if let Some(call) = self.call_ids.remove(&task) {
+            self.tell(TurnInput::CallEnded { call, end });
+        }
+    }
+}
+
+/// What became of a call whose task panicked.
+fn lost() -> BackendResult {
+    let text = "the tool failed by a mistake of zero's own; whether it happened is not known";
+    BackendResult::words(ToolCallStatus::Failed, text)
+}
+
+/// The system prompt and the tools that an agent may use.
+fn workbench(agent: &AgentProfile, mut bench: ToolCatalog) -> RequestContext {
+    if let Some(wanted) = &agent.tools {
+        let is_wanted =
+            |tool: &&CatalogEntry| wanted.iter().any(|name| fits(name, &tool.canonical));
+        bench.tools = bench.tools.iter().filter(is_wanted).cloned().collect();
+    }
+    let system = crate::system_prompt::system_prompt(agent, &bench, jiff::Zoned::now().date());
+    RequestContext { system, tools: bench.tools }
+}
+
+fn fits(pattern: &str, name: &str) -> bool {
+    match pattern.strip_suffix('*') {
+        Some(beginning) => name.starts_with(beginning),
+        None => pattern == name,
+    }
+}
+
+/// What was under way, once it is done; never, where nothing is.
+async fn out_of<T>(work: &mut Option<BoxFuture<'_, T>>) -> T {
+    let Some(under_way) = work else { return pending().await };
+    let done = under_way.await;
+    *work = None;
+    done
+}
+
+/// What the model says next; never, where it was not asked.
+async fn said(asking: &mut Option<ModelStream>) -> TurnInput {
+    let Some(stream) = asking else { return pending().await };
+    let input = match stream.next().await {
+        Some(Ok(event)) => TurnInput::Model(event),
+        Some(Err(error)) => TurnInput::ModelFailed(error),
+        None => TurnInput::ModelFailed(cut_off()),
+    };
+    if matches!(input, TurnInput::ModelFailed(_) | TurnInput::Model(ModelEvent::Done(_))) {
+        *asking = None;
+    }
+    input
+}
+
+fn cut_off() -> ModelError {
+    let text = "the model's answer ended before it was complete; send the prompt again";
+    ModelError::new(ModelErrorKind::Server, text)
+}
+
+async fn summary(mut stream: ModelStream) -> Result<TranscriptSummary, ModelError> {
+    while let Some(event) = stream.next().await {
+        if let ModelEvent::Done(reply) = event? {
+            let text = ModelMessage::assistant(reply.blocks).text();
+            return Ok(TranscriptSummary { text, usage: reply.usage, plan: Vec::new() });
+        }
+    }
+    Err(cut_off())
+}
+
+async fn ask_to_go_on(desk: &SessionState, why: String) -> LoopGuardAnswer {
+    match desk.asker.may_go_on(why).await.allows() {
+        true => LoopGuardAnswer::GoOn,
+        false => LoopGuardAnswer::Stop,
+    }
+}

@@ -1,0 +1,253 @@
+//! Who may be at work: so many runs in all, and of one owner no more than their share.
+//!
+//! A place stands for what a run takes while it works: a model that answers, a tool that runs here.
+//! A run that waits for a person, or for tools that run elsewhere, takes nothing of that, so its
+//! place is somebody else's meanwhile. However many wait, nobody else has to.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+
+/// All places.
+pub(super) struct RunLimiter {
+    all: Arc<Semaphore>,
+    most: usize,
+    share: usize,
+    /// The share of each owner who has a run.
+    owners: Mutex<HashMap<String, Weak<Semaphore>>>,
+}
+
+impl RunLimiter {
+    /// So many places. One owner gets three quarters of them at most, so that there is one left for
+    /// whoever comes next.
+    pub(super) fn new(most: usize) -> Self {
+        let most = most.min(Semaphore::MAX_PERMITS);
+        let share = most.saturating_sub(most.div_ceil(4)).max(1);
+        Self { all: Arc::new(Semaphore::new(most)), most, share, owners: Mutex::default() }
+    }
+
+    /// What a run of that owner holds its place by. It has none yet.
+    pub(super) fn place(&self, owner: &str) -> Arc<RunPermit> {
+        let mut owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = owners.get(owner).and_then(Weak::upgrade).unwrap_or_else(|| {
+            owners.retain(|_, own| own.strong_count() > 0);
+            let own = Arc::new(Semaphore::new(self.share));
+            owners.insert(owner.to_owned(), Arc::downgrade(&own));
+            own
+        });
+        Arc::new(RunPermit {
+            own,
+            all: Arc::clone(&self.all),
+            held: Mutex::default(),
+            taking: tokio::sync::Mutex::default(),
+            queued: Notify::new(),
+        })
+    }
+
+    /// Why a run waits for a place, for people.
+    pub(super) fn why(&self) -> String {
+        format!(
+            "waits for its turn: at most {} runs are at work at a time, {} of one owner",
+            self.most, self.share
+        )
+    }
+
+    /// Places that nobody holds.
+    #[cfg(test)]
+    pub(super) fn free(&self) -> usize {
+        self.all.available_permits()
+    }
+}
+
+/// The place of one run. It is given back when this is dropped.
+pub(crate) struct RunPermit {
+    own: Arc<Semaphore>,
+    all: Arc<Semaphore>,
+    held: Mutex<PermitState>,
+    /// Held while a place is waited for: one run takes one place, however many of its calls want it.
+    taking: tokio::sync::Mutex<()>,
+    /// Told when it has to be waited for.
+    queued: Notify,
+}
+
+#[derive(Default)]
+struct PermitState {
+    permits: Option<(OwnedSemaphorePermit, OwnedSemaphorePermit)>,
+    /// How much of the run waits.
+    pauses: usize,
+}
+
+impl RunPermit {
+    /// Takes the place if there is one.
+    pub(super) fn try_hold(&self) -> bool {
+        self.taking.try_lock().is_ok_and(|_taking| self.take_now())
+    }
+
+    /// Takes the place, when there is one. Who gives up waiting has none.
+    pub(super) async fn hold(&self) {
+        // Where another call of the same run waits for it, that one has said so.
+        let _taking = self.taking.lock().await;
+        if !self.take_now() {
+            self.queued.notify_one();
+            self.take().await;
+        }
+    }
+
+    /// The same, for whoever has said already that it has to be waited for.
+    pub(super) async fn wait(&self) {
+        let _taking = self.taking.lock().await;
+        if !self.take_now() {
+            self.take().await;
+        }
+    }
+
+    fn take_now(&self) -> bool {
+        if self.is_settled() {
+            return true;
+        }
+        let own = Arc::clone(&self.own).try_acquire_owned();
+        let all = Arc::clone(&self.all).try_acquire_owned();
+        let (Ok(own), Ok(all)) = (own, all) else { return false };
+        self.keep(own, all);
+        true
+    }
+
+    async fn take(&self) {
+        // One's own first: whoever has many runs keeps nobody waiting while they wait for each other.
+        let Ok(own) = Arc::clone(&self.own).acquire_owned().await else { return };
+        let Ok(all) = Arc::clone(&self.all).acquire_owned().await else { return };
+        self.keep(own, all);
+    }
+
+    /// Waits until somebody has to wait for the place.
+    pub(super) async fn queued(&self) {
+        self.queued.notified().await;
+    }
+
+    /// Gives the place back until what waits has come.
+    pub(crate) fn pause(self: &Arc<Self>) -> PauseGuard {
+        let mut held = self.held();
+        held.pauses = held.pauses.saturating_add(1);
+        held.permits = None;
+        PauseGuard(Arc::clone(self))
+    }
+
+    /// Whether there is nothing to take: it is held, or the run waits for something else as well,
+    /// and takes it when that has come.
+    fn is_settled(&self) -> bool {
+        let held = self.held();
+        held.permits.is_some() || held.pauses > 0
+    }
+
+    fn keep(&self, own: OwnedSemaphorePermit, all: OwnedSemaphorePermit) {
+        let mut held = self.held();
+        if held.pauses == 0 {
+            held.permits = Some((own, all));
+        }
+    }
+
+    fn held(&self) -> MutexGuard<'_, PermitState> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A run waits for something, as long as this is there.
+pub(crate) struct PauseGuard(Arc<RunPermit>);
+
+impl PauseGuard {
+    /// Goes on, once there is a place again.
+    pub(crate) async fn resume(self) {
+        let place = Arc::clone(&self.0);
+        drop(self);
+        place.hold().await;
+    }
+}
+
+impl Drop for PauseGuard {
+    fn drop(&mut self) {
+        let mut held = self.0.held();
+        held.pauses = held.pauses.saturating_sub(1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::time::timeout;
+
+    use super::*;
+
+    /// Long enough for anything that does not wait.
+    const MOMENT: Duration = Duration::from_secs(1);
+
+    async fn waits(work: impl Future<Output = ()>) -> bool {
+        timeout(MOMENT, work).await.is_err()
+    }
+
+    #[test]
+    fn one_owner_has_a_share() {
+        for (most, share) in [(1, 1), (2, 1), (3, 2), (4, 3), (8, 6), (512, 384)] {
+            let places = RunLimiter::new(most);
+            let mine: Vec<_> = (0..most).map(|_| places.place("me")).collect();
+            let held = mine.iter().filter(|place| place.try_hold()).count();
+            assert_eq!(held, share, "of {most}");
+            assert_eq!(places.place("you").try_hold(), most > 1, "of {most}");
+            drop(mine);
+            assert_eq!(places.free(), most, "all are given back");
+        }
+    }
+
+    #[test]
+    fn owners_without_runs_are_forgotten() {
+        let places = RunLimiter::new(4);
+        for owner in 0..100 {
+            drop(places.place(&owner.to_string()));
+        }
+        assert_eq!(places.owners.lock().unwrap().len(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pause_makes_room_and_is_ended_in_turn() {
+        let places = RunLimiter::new(1);
+        let (mine, yours) = (places.place("me"), places.place("you"));
+        mine.hold().await;
+        assert!(waits(yours.hold()).await);
+        let pause = mine.pause();
+        yours.hold().await;
+        assert!(!waits(mine.hold()).await, "it waits for something else");
+        let resumed = tokio::spawn(pause.resume());
+        assert!(!waits(mine.queued()).await, "it is said that it waits");
+        assert!(!resumed.is_finished());
+        drop(yours);
+        resumed.await.unwrap();
+        assert_eq!(places.free(), 0);
+        drop(mine);
+        assert_eq!(places.free(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn many_calls_of_a_run_take_one_place() {
+        let places = RunLimiter::new(2);
+        let mine = places.place("me");
+        mine.hold().await;
+        let pauses = [mine.pause(), mine.pause(), mine.pause()];
+        assert_eq!(places.free(), 2);
+        futures_util::future::join_all(pauses.map(PauseGuard::resume)).await;
+        assert_eq!(places.free(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_gives_up_waiting_has_no_place_and_stands_in_nobodys_way() {
+        let places = RunLimiter::new(1);
+        let (mine, yours) = (places.place("me"), places.place("you"));
+        yours.hold().await;
+        let pause = mine.pause();
+        assert!(waits(pause.resume()).await);
+        drop(yours);
+        assert_eq!(places.free(), 1);
+        mine.hold().await;
+        assert_eq!(places.free(), 0, "and may wait again");
+    }
+}

@@ -1,0 +1,340 @@
+//! Works on the prompts of one session, one after another, and settles each.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use tokio::time::{Instant, sleep, timeout};
+use tokio_util::sync::CancellationToken;
+use tracing::field::{Empty, display};
+use tracing::{Instrument as _, Span};
+use zero_runtime::DialectName;
+
+use crate::agent::{AgentProfile, DIRECT};
+use crate::approvals::RequestingRun;
+use crate::direct_model::DirectModel;
+use crate::event::{EventKind, RunOutcome, TokenUsage};
+use crate::model::known_models::dialect_for;
+use crate::model::{ModelClient, ModelInfo, ThinkingEffort};
+use crate::sessions::ledger_outbox::LedgerOutbox;
+use crate::sessions::ledger_recorder::entry;
+use crate::sessions::prompt_resolution::PromptResolution;
+use crate::sessions::run_driver::{RunCompletion, RunDriver};
+use crate::sessions::run_limiter::RunPermit;
+use crate::sessions::session_state::{ActiveRun, QueuedPrompt, SessionState};
+use crate::sessions::{Prompt, SessionError, SessionManagerInner, prompts};
+use crate::store::{SessionRecord, StoreError};
+use crate::turn::{Turn, TurnConfig, TurnGoal, transcript_repair};
+
+/// How long to wait before a run is settled again that could not be.
+const SETTLE_WAITS: [Duration; 5] = [
+    Duration::from_millis(20),
+    Duration::from_millis(100),
+    Duration::from_millis(500),
+    Duration::from_secs(2),
+    Duration::from_secs(5),
+];
+
+/// Works on prompts until none comes for a while. The hands of the session are let go then.
+pub(super) async fn work(
+    inner: Weak<SessionManagerInner>,
+    desk: Arc<SessionState>,
+    closing: CancellationToken,
+) {
+    loop {
+        // Whoever waits for prompts must not keep alive those who could send them.
+        let Some(strong) = inner.upgrade() else { return };
+        let idle_hands = strong.config.limits.idle_hands;
+        if let Some(job) = desk.next() {
+            strong.one(&desk, job).await;
+            continue;
+        }
+        drop(strong);
+        tokio::select! {
+            idle = timeout(idle_hands, desk.work.notified()) => {
+                if idle.is_ok() {
+                    continue;
+                }
+            }
+            () = closing.cancelled() => {}
+        }
+        desk.drop_hands().await;
+        if desk.retire() {
+            if let Some(inner) = inner.upgrade() {
+                inner.forget(&desk);
+            }
+            return;
+        }
+    }
+}
+
+impl SessionManagerInner {
+    /// One prompt, from its turn to its end.
+    async fn one(self: &Arc<Self>, desk: &Arc<SessionState>, job: QueuedPrompt) {
+        let QueuedPrompt { prompt, active } = job;
+        // Who watches zero from outside sees that a run was and how it ended, never what was said.
+        let span = tracing::info_span!(
+            "run",
+            run_id = %active.run,
+            session_id = %active.session,
+            session_key = Empty,
+            agent = Empty,
+            model = Empty,
+            outcome = Empty,
+            error_kind = Empty,
+            input_tokens = Empty,
+            output_tokens = Empty,
+        );
+        self.one_in(&span, desk, prompt, &active).instrument(span.clone()).await;
+    }
+
+    async fn one_in(
+        self: &Arc<Self>,
+        span: &Span,
+        desk: &Arc<SessionState>,
+        prompt: Prompt,
+        active: &ActiveRun,
+    ) {
+        let mut outbox = LedgerOutbox::new(desk.recorder.clone(), active.run.clone());
+        let (place, news) = (self.places.place(&active.owner), Arc::default());
+        let asking = RequestingRun { id: active.run.clone(), place: Arc::clone(&place), news };
+        desk.asker.set_run(Some(asking.clone()));
+        let placed = match place.try_hold() {
+            true => Ok(()),
+            false => self.wait_for_place(active, &place, &mut outbox).await,
+        };
+        let ended = match placed {
+            Err(end) => RunCompletion { end, usage: TokenUsage::default() },
+            Ok(()) => {
+                let _running = RunningGuard::new(&self.counted.running);
+                let driven = self.drive(desk, active, asking, prompt, &mut outbox);
+                match AssertUnwindSafe(driven).catch_unwind().await {
+                    Ok(ended) => ended,
+                    // What was panicked about is in the log already.
+                    Err(_) => RunCompletion { end: mistake(), usage: outbox.usage() },
+                }
+            }
+        };
+        note_end(span, &ended);
+        // What is left is to write the end down, which may take a while where the disk does.
+        let _over = place.pause();
+        self.settle(desk, active, ended, outbox).await;
+        desk.asker.set_run(None);
+    }
+
+    /// Waits until fewer runs are at work, and says so.
+    async fn wait_for_place(
+        &self,
+        active: &ActiveRun,
+        place: &RunPermit,
+        outbox: &mut LedgerOutbox,
+    ) -> Result<(), RunOutcome> {
+        outbox.push(EventKind::Notice { topic: "queued".to_owned(), text: self.places.why() });
+        if let Err(error) = outbox.flush().await {
+            return Err(failed(&error.into()));
+        }
+        tokio::select! {
+            biased;
+            end = active.stopped() => Err(end),
+            () = place.wait() => Ok(()),
+        }
+    }
+
+    async fn drive(
+        self: &Arc<Self>,
+        desk: &Arc<SessionState>,
+        active: &ActiveRun,
+        asking: RequestingRun,
+        prompt: Prompt,
+        outbox: &mut LedgerOutbox,
+    ) -> RunCompletion {
+        let reach = prompt.reach.clone();
+        let deadline = prompt.timeout.and_then(|most| Instant::now().checked_add(most));
+        match self.prepare(desk, active, prompt, outbox).await {
+            Ok(PreparedRun::Turn { turn, agent, model, dialect }) => {
+                let shell = RunDriver {
+                    inner: self,
+                    desk,
+                    active,
+                    agent: &agent,
+                    reach: &reach,
+                    model,
+                    dialect,
+                    outbox,
+                    place: asking.place,
+                    news: asking.news,
+                    deadline,
+                };
+                shell.run(*turn).await
+            }
+            Ok(PreparedRun::Ended(end)) => RunCompletion { end, usage: TokenUsage::default() },
+            Err(error) => RunCompletion { end: failed(&error), usage: TokenUsage::default() },
+        }
+    }
+
+    /// Everything up to the first question to the model. A command may end it here.
+    async fn prepare(
+        self: &Arc<Self>,
+        desk: &Arc<SessionState>,
+        active: &ActiveRun,
+        prompt: Prompt,
+        outbox: &mut LedgerOutbox,
+    ) -> Result<PreparedRun, SessionError> {
+        let store = &self.config.store;
+        let record = store.session_by_id(&active.session).await?;
+        let record = record.ok_or(StoreError::NoSession(active.session.to_string()))?;
+        let agent = self.agent(&record.agent)?.clone();
+        let model = self.model(&record, &agent);
+        let named = model.as_ref().map(|model| model.info().name.clone());
+        let wanted = record.model.clone().or_else(|| agent.model.clone());
+        let name = named.unwrap_or_else(|_| wanted.unwrap_or_else(|| DIRECT.to_owned()));
+        let span = Span::current();
+        span.record("session_key", display(&record.key));
+        span.record("agent", &*agent.id).record("model", &*name);
+        outbox.push(EventKind::RunStarted { agent: agent.id.clone(), model: name });
+        // The first sign of life is shown before anything that may take its time.
+        outbox.flush().await?;
+        let dialect = dialect(&agent, model.as_ref().ok().map(|model| model.info()));
+        let slashed = tokio::select! {
+            biased;
+            end = active.stopped() => return Ok(PreparedRun::Ended(end)),
+            slashed = self.slash(desk, &record, &agent, model.as_ref().ok(), dialect, &prompt) => slashed,
+        };
+        let answer = |text: &str| TurnGoal::Answer(prompts::message(text, &prompt.attachments));
+        let (goal, model, dialect) = match slashed {
+            PromptResolution::Answer(text) => {
+                outbox.push(EventKind::Text { text });
+                return Ok(PreparedRun::Ended(RunOutcome::Completed));
+            }
+            PromptResolution::Compact => (TurnGoal::Compact, model?, dialect),
+            PromptResolution::Prompt(text) => (answer(&text), model?, dialect),
+            PromptResolution::Direct(text) => {
+                (answer(&text), Arc::new(DirectModel::new()) as _, DialectName::Canonical)
+            }
+        };
+        let messages = transcript_repair::mend(store.transcript(&record.id, None).await?.messages);
+        let thinking = prompt.thinking.or_else(|| chosen_thinking(&record));
+        let config = TurnConfig {
+            call_seed: fastrand::u128(..),
+            turns_max: agent.turns_max.unwrap_or(self.config.limits.turns_max),
+            parallel_calls_max: self.config.limits.parallel_calls_max,
+            thinking: thinking.unwrap_or(agent.thinking),
+            context_window: model.info().context_window,
+            takes_images: model.info().takes_images,
+            prices: model.info().prices,
+            compact_at_percent: self.config.limits.compact_at_percent,
+            repeats_before_asking: self.config.limits.repeats_before_asking,
+            repeats_max: self.config.limits.repeats_max,
+            context_tokens: record.context_tokens,
+        };
+        let turn = Box::new(Turn::new(config, messages, goal));
+        Ok(PreparedRun::Turn { turn, agent, model, dialect })
+    }
+
+    /// Writes down how a run ended, and lets everybody know who waits for it. A store that does not
+    /// take it is tried again for a while; after that the next start settles the run.
+    pub(super) async fn settle(
+        &self,
+        desk: &SessionState,
+        active: &ActiveRun,
+        ended: RunCompletion,
+        outbox: LedgerOutbox,
+    ) {
+        let RunCompletion { end, usage } = ended;
+        self.approvals.withdraw(&active.run).await;
+        self.questions.withdraw(&active.run).await;
+        let mut last = outbox.close("the run ended before this call did").await;
+        last.push(entry(Some(&active.run), EventKind::RunEnded { end: end.clone(), usage }));
+        active.set_over();
+        for wait in SETTLE_WAITS.into_iter().map(Some).chain([None]) {
+            let (run, last) = (active.run.clone(), last.clone());
+            let settled = desk.recorder.end(run, end.clone(), usage, last).await;
+            let Err(error) = settled else { break };
+            let (session, run) = (&active.session, &active.run);
+            tracing::error!(%session, %run, %error, "a run could not be settled");
+            match (error, wait) {
+                (StoreError::NoSession(_), _) | (_, None) => break,
+                (_, Some(wait)) => sleep(wait).await,
+            }
+        }
+        let add = |counter: &AtomicU64, more: u64| counter.fetch_add(more, Ordering::Relaxed);
+        add(&self.counted.ended, 1);
+        add(&self.counted.failed, u64::from(matches!(end, RunOutcome::Failed { .. })));
+        add(&self.counted.input_tokens, usage.input_tokens);
+        add(&self.counted.output_tokens, usage.output_tokens);
+        self.active().remove(&active.run);
+        active.done.cancel();
+    }
+}
+
+/// Adds to the span of a run how it ended; why it failed only by its kind.
+fn note_end(span: &Span, RunCompletion { end, usage }: &RunCompletion) {
+    let outcome = match end {
+        RunOutcome::Completed => "completed",
+        RunOutcome::MaxTurns { .. } => "max_turns",
+        RunOutcome::MaxTokens => "max_tokens",
+        RunOutcome::Refused { .. } => "refused",
+        RunOutcome::Aborted { .. } => "aborted",
+        RunOutcome::Failed { .. } => "failed",
+        RunOutcome::Interrupted => "interrupted",
+    };
+    span.record("outcome", outcome);
+    if let RunOutcome::Failed { kind, .. } = end {
+        span.record("error_kind", &**kind);
+    }
+    span.record("input_tokens", usage.input_tokens).record("output_tokens", usage.output_tokens);
+}
+
+/// What came of getting ready.
+enum PreparedRun {
+    /// There is something for the model to do.
+    Turn { turn: Box<Turn>, agent: AgentProfile, model: Arc<dyn ModelClient>, dialect: DialectName },
+    /// There is not.
+    Ended(RunOutcome),
+}
+
+/// Counts a run for as long as it is at work.
+struct RunningGuard<'a>(&'a AtomicU64);
+
+impl<'a> RunningGuard<'a> {
+    fn new(counter: &'a AtomicU64) -> Self {
+        counter.fetch_add(1, Ordering::Relaxed);
+        Self(counter)
+    }
+}
+
+impl Drop for RunningGuard<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+fn mistake() -> RunOutcome {
+    let message = "zero made a mistake of its own, its log says more; send the prompt again";
+    RunOutcome::Failed { kind: "internal".to_owned(), message: message.to_owned() }
+}
+
+pub(super) fn failed(error: &SessionError) -> RunOutcome {
+    let kind = match error {
+        SessionError::Model(error) => error.kind.word(),
+        SessionError::Store(_) => "store",
+        SessionError::Hands(_) => "tool_host",
+        SessionError::Full(_) => "session_full",
+        SessionError::NoAgent { .. } | SessionError::Invalid(_) => "invalid_request",
+        _ => "internal",
+    };
+    RunOutcome::Failed { kind: kind.to_owned(), message: error.to_string() }
+}
+
+fn chosen_thinking(record: &SessionRecord) -> Option<ThinkingEffort> {
+    let word = record.thinking.as_deref()?;
+    ThinkingEffort::ALL.into_iter().find(|thinking| thinking.word() == word)
+}
+
+/// The names and shapes of tools that an agent's model knows best.
+pub(super) fn dialect(agent: &AgentProfile, model: Option<&ModelInfo>) -> DialectName {
+    let of_model = || model.map(|model| dialect_for(&model.family));
+    agent.dialect.or_else(of_model).unwrap_or(DialectName::Canonical)
+}

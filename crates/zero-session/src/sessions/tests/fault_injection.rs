@@ -1,0 +1,149 @@
+//! A stop at every point, and a disk that fails at every write.
+
+use super::fixture::{SessionTestBed, run_of};
+use crate::event::RunOutcome;
+use crate::folder_access::FolderAccess;
+use crate::sessions::{OpenSessionOptions, Prompt, SendOutcome, SessionLimits};
+use zero_runtime::ApprovalAnswer;
+
+const SCRIPT: [&str; 3] = ["look Read:1 Read:2", "Write:3 ~hm Tell:4", "done"];
+/// More writes than the script makes.
+const ENOUGH: usize = 60;
+
+#[tokio::test]
+async fn a_stop_at_any_point_leaves_everything_settled() {
+    // Each turn of the scheduler lets the run get one step further.
+    let mut ends = std::collections::BTreeSet::new();
+    for steps in 0..200 {
+        let lab = SessionTestBed::new(&SCRIPT).await;
+        lab.send("go").await;
+        for _ in 0..steps {
+            tokio::task::yield_now().await;
+        }
+        lab.sessions.abort(&lab.key, Some(&run_of("go")), "rpc").await.unwrap();
+        let end = lab.ended("go").await.run.end.unwrap();
+        assert!(
+            matches!(&end, RunOutcome::Completed | RunOutcome::Aborted { .. }),
+            "{steps}: {end:?} in {}",
+            lab.lines().await
+        );
+        lab.check().await;
+        ends.insert(lab.lines().await);
+        assert!(lab.run("again").await.contains("ended"), "{steps}");
+    }
+    assert!(ends.len() > 8, "the stop came at different points: {ends:#?}");
+    assert!(ends.iter().any(|lines| lines.ends_with("ended completed")), "{ends:#?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_disk_that_fails_once_stops_the_run_and_loses_nothing_that_was_shown() {
+    let mut failed = 0;
+    for write in 1..ENOUGH {
+        let lab = SessionTestBed::new(&SCRIPT).await;
+        lab.store.fail([write]);
+        let sent = lab.try_send("go").await;
+        if sent.is_err() {
+            assert_eq!(write, 1, "only the beginning can be refused");
+            assert_eq!(lab.lines().await, "");
+            assert_eq!(lab.try_send("go").await, Ok(SendOutcome::Started), "and sent again");
+        }
+        let end = lab.ended("go").await.run.end.unwrap();
+        lab.check().await;
+        match end {
+            RunOutcome::Failed { kind, .. } => {
+                assert_eq!(kind, "store", "{write}");
+                failed += 1;
+            }
+            end => assert_eq!(end, RunOutcome::Completed, "{write}"),
+        }
+        let lines = lab.lines().await;
+        let done = lab.hands.log.lock().unwrap().len();
+        assert!(lines.matches("tool ").count() >= done, "{write}: no call without an entry");
+        lab.store.fail([]);
+        assert!(lab.run("again").await.contains("ended completed"), "{write}");
+    }
+    assert!(failed > 5, "{failed}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_disk_that_stays_broken_leaves_the_run_to_the_next_start() {
+    for write in 2..12 {
+        let lab = SessionTestBed::new(&SCRIPT).await;
+        lab.store.fail(write..10_000);
+        lab.send("go").await;
+        let (run, most) = (run_of("go"), std::time::Duration::from_secs(600));
+        let waited = lab.sessions.wait(&run, most).await.unwrap().unwrap();
+        assert_eq!(waited.end, None, "{write}");
+        assert!(lab.sessions.active().is_empty(), "{write}");
+        lab.store.fail([]);
+        let next = SessionTestBed::on(lab.store.clone(), &["fine"], SessionLimits::default()).await;
+        assert_eq!(next.ended("go").await.run.end, Some(RunOutcome::Interrupted), "{write}");
+        assert!(next.run("again").await.contains("ended completed"), "{write}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_disk_that_fails_never_lets_a_call_run_that_was_not_allowed_on_record() {
+    let mut denied = 0;
+    for write in 1..30 {
+        let lab = SessionTestBed::new(&["Ask:1", "done"]).await;
+        lab.store.fail([write]);
+        if lab.try_send("go").await.is_err() {
+            continue;
+        }
+        tokio::select! {
+            _ = lab.until("approval") => {
+                for pending in lab.sessions.approvals().list() {
+                    lab.sessions.approvals().resolve(&pending.request.id, ApprovalAnswer::AllowOnce, "me");
+                }
+            }
+            _ = lab.ended("go") => {}
+        }
+        lab.ended("go").await;
+        lab.store.fail([]);
+        let lines = lab.lines().await;
+        let allowed = lines.contains("answer allow_once by me / completed");
+        assert_eq!(lines.contains("/ completed"), allowed, "{write}: {lines}");
+        denied += usize::from(lines.contains("denied"));
+    }
+    assert!(denied >= 2, "neither the question nor the answer could be kept, {denied}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn many_sessions_at_once_do_not_get_in_each_others_way() {
+    let lab = std::sync::Arc::new(SessionTestBed::new(&[]).await);
+    let mut sessions = tokio::task::JoinSet::new();
+    for number in 0..40 {
+        let lab = std::sync::Arc::clone(&lab);
+        sessions.spawn(async move {
+            let key = lab.sessions.key(&format!("s{number}")).unwrap();
+            let wanted =
+                OpenSessionOptions { key: Some(key.to_string()), ..OpenSessionOptions::default() };
+            lab.sessions.open(wanted).await.unwrap();
+            let runs = ["a", "b", "c"].map(|run| run_of(&format!("s{number}{run}")));
+            for run in &runs {
+                let prompt = Prompt {
+                    text: run.to_string(),
+                    reach: FolderAccess::Anywhere,
+                    ..Prompt::default()
+                };
+                lab.sessions.send(&key, run.clone(), prompt).await.unwrap();
+            }
+            if number % 2 == 0 {
+                let run = runs.get(number % 3).unwrap();
+                lab.sessions.abort(&key, Some(run), "rpc").await.unwrap();
+            }
+            for run in &runs {
+                let most = std::time::Duration::from_secs(60);
+                let waited = lab.sessions.wait(run, most).await.unwrap().unwrap();
+                assert!(waited.end.is_some());
+            }
+            key
+        });
+    }
+    while let Some(key) = sessions.join_next().await {
+        lab.check_of(&key.unwrap()).await;
+    }
+    assert!(lab.sessions.active().is_empty());
+    assert_eq!(lab.sessions.stats().ended, 120);
+}

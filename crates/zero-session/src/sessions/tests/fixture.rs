@@ -1,0 +1,597 @@
+//! Sessions with a scripted model and scripted hands, and their ledgers as lines.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures_util::{StreamExt as _, stream};
+use serde_json::json;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use zero_core::{CallId, RiskLevel, RunId, SessionId, ToolKind, ToolName};
+use zero_policy::{GrantScope, PermissionMode};
+use zero_runtime::tool::BoxFuture;
+use zero_runtime::{ApprovalQuestion, DialectName};
+
+use super::mem_store::MemStore;
+use crate::agent::{AgentProfile, AgentRegistry, DIRECT};
+use crate::approvals::InteractionBroker;
+use crate::event::{Event, EventKind, PlanEntry, RunOutcome, TokenUsage, ToolCallStatus};
+use crate::event_bus::{DeliverySender, EventBus, Subscription};
+use crate::key::SessionKey;
+use crate::message::{MessageBlock, ToolInput};
+use crate::model::catalog::ModelCatalog;
+use crate::model::*;
+use crate::sessions::*;
+use crate::store::{GrantRecord, LedgerReadLimit, RunRecord, SessionRecord};
+use crate::tool_backend::*;
+use crate::turn::transcript_repair;
+
+/// How long anything may take before a test fails.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What hands say of a call that nobody wrote down before it began.
+const UNRECORDED: &str = "a call began before it was on record";
+
+/// A run that is over.
+pub(crate) struct FinishedRun {
+    pub(crate) run: RunRecord,
+    /// All that the model said in it.
+    pub(crate) text: String,
+}
+
+pub(crate) struct SessionTestBed {
+    pub(crate) store: Arc<MemStore>,
+    pub(crate) bus: Arc<RecordingBus>,
+    pub(crate) model: Arc<ScriptedModel>,
+    pub(crate) hands: Arc<ScriptedBackendFactory>,
+    pub(crate) sessions: SessionManager,
+    pub(crate) key: SessionKey,
+}
+
+/// Remembers what was published.
+pub(crate) struct RecordingBus {
+    published: watch::Sender<Vec<(SessionId, Arc<Event>)>>,
+}
+
+impl EventBus for RecordingBus {
+    fn publish(&self, session: &SessionId, events: &[Arc<Event>]) {
+        let told = events.iter().map(|event| (session.clone(), Arc::clone(event)));
+        self.published.send_modify(|published| published.extend(told));
+    }
+
+    fn subscribe(&self, _session: &SessionId, _ear: &DeliverySender) -> Subscription {
+        Subscription::new(())
+    }
+}
+
+/// Answers by a script: words are text, `~word` is a thought, `Name:id` a call, `@hang`, `@panic`,
+/// `@drop`, `@max` and `@fail:network` what they say. An answer that is not there is `ok`.
+pub(crate) struct ScriptedModel {
+    info: ModelInfo,
+    answers: Mutex<VecDeque<String>>,
+    pub(crate) requests: Mutex<Vec<ModelRequest>>,
+}
+
+impl ModelClient for ScriptedModel {
+    fn info(&self) -> &ModelInfo {
+        &self.info
+    }
+
+    fn stream(&self, request: ModelRequest, _cancel: CancellationToken) -> ModelStream {
+        self.requests.lock().unwrap().push(request);
+        let paced = |events: Vec<Result<ModelEvent, ModelError>>| {
+            stream::iter(events).then(async |event| {
+                tokio::task::yield_now().await;
+                event
+            })
+        };
+        let answer = self.answers.lock().unwrap().pop_front().unwrap_or("ok".to_owned());
+        let (mut events, mut blocks, mut stop) = (Vec::new(), Vec::new(), ModelStopReason::End);
+        let mut hangs = false;
+        for word in answer.split_whitespace() {
+            let call = word.split_once(':').filter(|(name, _)| !name.starts_with('@'));
+            match (word, call) {
+                ("@hang", _) => hangs = true,
+                ("@panic", _) => panic!("the model was told to panic"),
+                ("@drop", _) => return Box::pin(paced(events)),
+                ("@max", _) => stop = ModelStopReason::MaxTokens,
+                (word, None) if word.starts_with("@fail:") => {
+                    let kinds = [ModelErrorKind::Network, ModelErrorKind::ContextLength];
+                    let kind = kinds.into_iter().find(|kind| word.ends_with(kind.word())).unwrap();
+                    events.push(Err(ModelError::new(kind, "it failed")));
+                    return Box::pin(paced(events));
+                }
+                (word, None) if word.starts_with('~') => {
+                    events.push(Ok(ModelEvent::Thought(word.trim_start_matches('~').to_owned())));
+                }
+                (_, Some((name, id))) => blocks.push(MessageBlock::ToolUse {
+                    id: id.to_owned(),
+                    name: name.to_owned(),
+                    input: ToolInput::from(json!({ "id": id })),
+                    opaque: serde_json::Value::Null,
+                }),
+                (word, None) => {
+                    events.push(Ok(ModelEvent::Text(word.to_owned())));
+                    blocks.push(MessageBlock::text(word));
+                }
+            }
+        }
+        let usage = TokenUsage { input_tokens: 10, output_tokens: 1, ..TokenUsage::default() };
+        events.push(Ok(ModelEvent::Done(ModelReply { blocks, stop, usage })));
+        if hangs {
+            events.pop();
+            return Box::pin(paced(events).chain(stream::pending()));
+        }
+        Box::pin(paced(events))
+    }
+}
+
+#[derive(Default)]
+pub(crate) struct ScriptedBackendFactory {
+    pub(crate) log: Arc<Mutex<Vec<String>>>,
+    pub(crate) opened: Mutex<usize>,
+    store: Arc<MemStore>,
+}
+
+impl ToolBackendFactory for ScriptedBackendFactory {
+    fn open(
+        &self,
+        order: ToolBackendRequest,
+    ) -> BoxFuture<'_, Result<Arc<dyn ToolBackend>, ToolBackendError>> {
+        *self.opened.lock().unwrap() += 1;
+        let log = Arc::clone(&self.log);
+        if let Some(mode) = order.mode {
+            log.lock().unwrap().push(format!("opened in {mode}"));
+        }
+        if !order.standing.is_empty() {
+            log.lock().unwrap().push(format!("opened with {} grants", order.standing.len()));
+        }
+        let store = Some(Arc::clone(&self.store));
+        let name = "this machine".to_owned();
+        let hands = ScriptedToolBackend { log, order: Some(order), name, store, silent: false };
+        Box::pin(async move { Ok(Arc::new(hands) as Arc<dyn ToolBackend>) })
+    }
+}
+
+/// Does what the name of the tool says.
+pub(crate) struct ScriptedToolBackend {
+    pub(crate) log: Arc<Mutex<Vec<String>>>,
+    pub(crate) order: Option<ToolBackendRequest>,
+    pub(crate) name: String,
+    /// Where it has to be written what they begin.
+    pub(crate) store: Option<Arc<MemStore>>,
+    /// Whether they never say what there is.
+    pub(crate) silent: bool,
+}
+
+impl ScriptedToolBackend {
+    /// Whether the call was written down, and that the model wanted it, before it began.
+    fn is_on_record(&self, call: &str) -> bool {
+        let (Some(order), Some(store)) = (&self.order, &self.store) else { return true };
+        let ledger = store.ledger(&order.session);
+        let shown = ledger.iter().any(
+            |event| matches!(&event.what, EventKind::ToolStarted { call: started, .. } if started == call),
+        );
+        let told = store.last_message(&order.session);
+        let wants = |block: &MessageBlock| matches!(block, MessageBlock::ToolUse { .. });
+        shown && told.is_some_and(|told| told.blocks.iter().any(wants))
+    }
+}
+
+impl ScriptedToolBackend {
+    /// The name of those that come back.
+    pub(crate) const RETURNS: &str = "a laptop that comes back";
+}
+
+impl ToolBackend for ScriptedToolBackend {
+    fn comes_back_within(&self) -> std::time::Duration {
+        let seconds = if self.name == Self::RETURNS { 20 } else { 0 };
+        std::time::Duration::from_secs(seconds)
+    }
+
+    fn bench(&self, _dialect: DialectName) -> BoxFuture<'_, Result<ToolCatalog, ToolBackendError>> {
+        let tool = |name: &str| CatalogEntry {
+            name: name.to_owned(),
+            canonical: name.to_owned(),
+            description: String::new(),
+            input_schema: json!({ "type": "object" }),
+            kind: ToolKind::Other,
+            read_only: name == "Read",
+        };
+        let names =
+            ["Read", "Write", "Ask", "Hang", "Stuck", "Panic", "Tell", "Settle", "Explain", "Todo"];
+        let command = PromptCommand {
+            name: "review".to_owned(),
+            description: "Review".to_owned(),
+            argument_hint: None,
+            prompt: "review $ARGUMENTS".to_owned(),
+        };
+        let bench = ToolCatalog {
+            cwd: PathBuf::from("/w"),
+            tools: names.map(tool).to_vec().into(),
+            commands: vec![command],
+            ..ToolCatalog::default()
+        };
+        let silent = self.silent;
+        Box::pin(async move {
+            if silent {
+                std::future::pending::<()>().await;
+            }
+            Ok(bench)
+        })
+    }
+
+    fn call(
+        &self,
+        call: BackendCall,
+        cancel: CancellationToken,
+        watch: Arc<dyn CallObserver>,
+    ) -> BoxFuture<'_, BackendResult> {
+        self.log.lock().unwrap().push(format!(
+            "{} {}",
+            call.tool,
+            call.input["id"].as_str().unwrap_or_default()
+        ));
+        if !self.is_on_record(&call.id) {
+            self.log.lock().unwrap().push(UNRECORDED.to_owned());
+        }
+        Box::pin(async move {
+            let words = BackendResult::words;
+            for _ in 0..3 {
+                tokio::task::yield_now().await;
+                if cancel.is_cancelled() {
+                    return words(ToolCallStatus::Cancelled, "cancelled");
+                }
+            }
+            match call.tool.as_str() {
+                "Ask" | "Explain" => {
+                    if call.tool == "Explain" {
+                        watch.described("What it is".to_owned(), ToolKind::Edit, Vec::new());
+                    }
+                    let order = self.order.as_ref().unwrap();
+                    let question = question();
+                    let asked = order.approver.ask(&call.id, &question);
+                    let answer = tokio::select! {
+                        answer = asked => answer,
+                        () = cancel.cancelled() => return words(ToolCallStatus::Cancelled, "cancelled"),
+                    };
+                    match answer.allows() {
+                        true => words(ToolCallStatus::Completed, "allowed"),
+                        false => words(ToolCallStatus::Denied, "denied"),
+                    }
+                }
+                "Hang" => {
+                    cancel.cancelled().await;
+                    words(ToolCallStatus::Cancelled, "cancelled")
+                }
+                "Todo" => {
+                    let step = |(content, status): (&str, &str)| PlanEntry {
+                        content: content.to_owned(),
+                        priority: "medium".to_owned(),
+                        status: status.to_owned(),
+                    };
+                    let steps = [("look", "completed"), ("change it", "in_progress")];
+                    let plan = Some(steps.map(step).to_vec());
+                    BackendResult { plan, ..words(ToolCallStatus::Completed, "kept") }
+                }
+                "Stuck" => std::future::pending().await,
+                "Panic" => panic!("the tool was told to panic"),
+                "Tell" => {
+                    watch.described("Tell it".to_owned(), ToolKind::Think, Vec::new());
+                    watch.progress("half".to_owned());
+                    words(ToolCallStatus::Completed, "told")
+                }
+                "Settle" => {
+                    let grant =
+                        GrantScope { rule: "Bash(x)".to_owned(), folder: None, program: None };
+                    let (time_ms, by) = (1, "me".to_owned());
+                    let standing = GrantRecord { allowed: true, grant, time_ms, by };
+                    self.order.as_ref().unwrap().approver.stands(vec![standing]);
+                    words(ToolCallStatus::Completed, "settled")
+                }
+                _ => words(ToolCallStatus::Completed, "done"),
+            }
+        })
+    }
+
+    fn set_mode(&self, mode: PermissionMode) -> BoxFuture<'_, Result<(), ToolBackendError>> {
+        self.log.lock().unwrap().push(format!("mode {mode}"));
+        Box::pin(async { Ok(()) })
+    }
+
+    fn whereabouts(&self) -> String {
+        self.name.clone()
+    }
+
+    fn folder(&self) -> Option<PathBuf> {
+        Some(PathBuf::from("/w"))
+    }
+}
+
+fn question() -> ApprovalQuestion {
+    ApprovalQuestion {
+        call: CallId::from_bits(1),
+        tool: ToolName::new("Ask").unwrap(),
+        title: "Ask".to_owned(),
+        reason: "it must be asked".to_owned(),
+        risk: RiskLevel::Medium,
+        effects: Vec::new(),
+        judged: Vec::new(),
+        grants: Vec::new(),
+        preview: None,
+        rewritten: None,
+        workspace: PathBuf::from("/w"),
+    }
+}
+
+impl SessionTestBed {
+    /// A session whose model answers so, one after another.
+    pub(crate) async fn new(answers: &[&str]) -> Self {
+        Self::with(answers, SessionLimits::default()).await
+    }
+
+    pub(crate) async fn with(answers: &[&str], limits: SessionLimits) -> Self {
+        Self::on(Arc::default(), answers, limits).await
+    }
+
+    /// Sessions on a store that was there before.
+    pub(crate) async fn on(store: Arc<MemStore>, answers: &[&str], limits: SessionLimits) -> Self {
+        let bus = Arc::new(RecordingBus { published: watch::channel(Vec::new()).0 });
+        let model = Arc::new(model("scripted", answers));
+        let blind = Arc::new(ScriptedModel {
+            info: ModelInfo { takes_images: false, ..model.info.clone() },
+            ..self::model("blind", &[])
+        });
+        let blind = Arc::new(ScriptedModel {
+            info: ModelInfo { name: "blind".to_owned(), ..blind.info.clone() },
+            ..self::model("blind", &[])
+        });
+        let direct = Arc::new(self::model(DIRECT, &[]));
+        let hands = Arc::new(ScriptedBackendFactory {
+            store: Arc::clone(&store),
+            ..ScriptedBackendFactory::default()
+        });
+        let models = vec![Arc::clone(&model) as Arc<dyn ModelClient>, blind, direct];
+        let qa = AgentProfile {
+            id: "qa".to_owned(),
+            tools: Some(vec!["R*".to_owned()]),
+            ..AgentProfile::default()
+        };
+        let config = SessionManagerConfig {
+            store: Arc::clone(&store) as _,
+            bus: Arc::clone(&bus) as _,
+            agents: AgentRegistry::new(vec![qa], None),
+            models: ModelCatalog::new(models, Some("scripted".to_owned())),
+            hands: Arc::clone(&hands) as _,
+            cwd: PathBuf::from("/w"),
+            nodes: Arc::new(crate::node_membership::SingleNode::new("node")),
+            limits,
+        };
+        let sessions = SessionManager::start(config).await.unwrap();
+        let key = SessionKey::resolve("main", "main").unwrap();
+        let lab = Self { store, bus, model, hands, sessions, key };
+        lab.sessions.open(lab.wanted()).await.unwrap();
+        lab
+    }
+
+    /// Turns to another session, of that owner.
+    pub(crate) async fn turn_to(&mut self, key: &str, owner: &str) {
+        self.key = self.sessions.key(key).unwrap();
+        let wanted = OpenSessionOptions { owner: owner.to_owned(), ..self.wanted() };
+        self.sessions.open(wanted).await.unwrap();
+    }
+
+    pub(crate) fn wanted(&self) -> OpenSessionOptions {
+        OpenSessionOptions {
+            key: Some(self.key.to_string()),
+            owner: "me".to_owned(),
+            ..OpenSessionOptions::default()
+        }
+    }
+
+    /// Who asks for the session.
+    pub(crate) async fn asker(&self) -> Arc<InteractionBroker> {
+        Arc::clone(&self.sessions.inner.desk(&self.record().await.id).asker)
+    }
+
+    pub(crate) async fn record(&self) -> SessionRecord {
+        self.sessions.get(&self.key).await.unwrap().unwrap()
+    }
+
+    /// Sends a prompt; its run is named after it.
+    pub(crate) async fn try_send(&self, text: &str) -> Result<SendOutcome, SessionError> {
+        let prompt =
+            Prompt { text: text.to_owned(), reach: FolderAccess::Anywhere, ..Prompt::default() };
+        self.sessions.send(&self.key, run_of(text), prompt).await
+    }
+
+    pub(crate) async fn send(&self, text: &str) {
+        assert_eq!(self.try_send(text).await, Ok(SendOutcome::Started));
+    }
+
+    /// Waits until a run is over.
+    pub(crate) async fn ended(&self, text: &str) -> FinishedRun {
+        let run = self.sessions.wait(&run_of(text), PATIENCE).await.unwrap().unwrap();
+        assert!(run.end.is_some(), "{text} has not ended: {}", self.lines().await);
+        let all =
+            self.store.events(&run.session, 0, LedgerReadLimit::entries(usize::MAX)).await.unwrap();
+        let said = all.into_iter().filter(|event| event.run.as_ref() == Some(&run.id));
+        let texts = said.filter_map(|event| match event.what {
+            EventKind::Text { text } => Some(text),
+            _ => None,
+        });
+        FinishedRun { text: texts.collect(), run }
+    }
+
+    /// Sends a prompt and waits for its end; its ledger as lines.
+    pub(crate) async fn run(&self, text: &str) -> String {
+        self.send(text).await;
+        self.ended(text).await;
+        self.check().await;
+        self.lines_of(Some(&run_of(text))).await
+    }
+
+    /// Waits until something like this was published.
+    pub(crate) async fn until(&self, shown: &str) -> Arc<Event> {
+        let mut published = self.bus.published.subscribe();
+        let found = async {
+            loop {
+                let found = published.borrow_and_update().iter().find_map(|(_, event)| {
+                    line(&event.what).starts_with(shown).then(|| Arc::clone(event))
+                });
+                match found {
+                    Some(event) => return event,
+                    None => published.changed().await.unwrap(),
+                }
+            }
+        };
+        let found = tokio::time::timeout(PATIENCE, found).await;
+        match found {
+            Ok(event) => event,
+            Err(_) => panic!("`{shown}` was not shown, only {}", self.lines().await),
+        }
+    }
+
+    /// The whole ledger.
+    pub(crate) async fn lines(&self) -> String {
+        self.lines_of(None).await
+    }
+
+    async fn lines_of(&self, run: Option<&RunId>) -> String {
+        let ledger = self.store.ledger(&self.record().await.id);
+        let of_run = ledger.iter().filter(|event| run.is_none() || event.run.as_ref() == run);
+        let mut lines: Vec<String> = Vec::new();
+        for event in of_run {
+            let line = line(&event.what);
+            // How words are cut depends on how fast the disk is.
+            match (lines.last_mut(), line.strip_prefix("text ")) {
+                (Some(last), Some(more)) if last.starts_with("text ") => last.push_str(more),
+                _ => lines.push(line),
+            }
+        }
+        lines.join(" / ")
+    }
+
+    /// What holds of every ledger, whatever happened.
+    pub(crate) async fn check(&self) {
+        self.check_of(&self.key).await;
+    }
+
+    pub(crate) async fn check_of(&self, key: &SessionKey) {
+        let record = self.sessions.get(key).await.unwrap().unwrap();
+        let ledger = self.store.ledger(&record.id);
+        let published: Vec<Event> = self
+            .bus
+            .published
+            .borrow()
+            .iter()
+            .filter(|(session, _)| *session == record.id)
+            .map(|(_, event)| (**event).clone())
+            .collect();
+        let ours = &ledger[ledger.len() - published.len()..];
+        assert_eq!(ours, published, "what was shown is what was written, in that order");
+        sound(&ledger);
+        assert!(!self.hands.log.lock().unwrap().contains(&UNRECORDED.to_owned()));
+        let messages = self.sessions.transcript(key, None).await.unwrap().messages;
+        let flaw = transcript_repair::tests::flaw(&transcript_repair::mend(messages));
+        assert_eq!(flaw, None);
+    }
+}
+
+pub(crate) fn model(name: &str, answers: &[&str]) -> ScriptedModel {
+    let info = ModelInfo {
+        name: name.to_owned(),
+        id: name.to_owned(),
+        family: "gpt".to_owned(),
+        context_window: 100_000,
+        output_tokens_max: 1000,
+        takes_images: true,
+        prices: None,
+    };
+    let answers = answers.iter().map(|answer| (*answer).to_owned()).collect();
+    ScriptedModel { info, answers: Mutex::new(answers), requests: Mutex::default() }
+}
+
+/// The run of a prompt.
+pub(crate) fn run_of(text: &str) -> RunId {
+    let id: String = text.chars().filter(char::is_ascii_alphanumeric).take(40).collect();
+    RunId::new(id).unwrap()
+}
+
+/// Every run ends once, every call that started ends once, and nothing follows the end.
+fn sound(ledger: &[Event]) {
+    let mut open: BTreeMap<RunId, BTreeSet<String>> = BTreeMap::new();
+    let mut over = BTreeSet::new();
+    let mut asked = BTreeSet::new();
+    for (number, event) in (1..).zip(ledger) {
+        assert_eq!(event.seq, number, "numbers have no gaps");
+        let Some(run) = &event.run else { continue };
+        assert!(!over.contains(run), "{run} goes on after its end: {event:?}");
+        match &event.what {
+            EventKind::Prompt { .. } => {
+                assert!(open.insert(run.clone(), BTreeSet::new()).is_none(), "{run} begins twice");
+            }
+            EventKind::ToolStarted { call, .. } => {
+                assert!(open.get_mut(run).unwrap().insert(call.clone()))
+            }
+            EventKind::ToolEnded { call, .. } => {
+                assert!(open.get_mut(run).unwrap().remove(call), "{call}")
+            }
+            EventKind::ApprovalRequested(request) => assert!(asked.insert(request.id.clone())),
+            EventKind::QuestionAsked(question) => assert!(asked.insert(question.id.clone())),
+            EventKind::ApprovalResolved { id, .. } | EventKind::QuestionAnswered { id, .. } => {
+                assert!(asked.remove(id), "{id} was answered twice");
+            }
+            EventKind::RunEnded { .. } => {
+                over.insert(run.clone());
+                let left = open.remove(run).unwrap();
+                assert!(left.is_empty(), "{run} ended before its calls {left:?}");
+            }
+            _ => {}
+        }
+    }
+    assert!(asked.is_empty(), "{asked:?} were never answered");
+    assert!(open.is_empty(), "{:?} did not end", open.keys());
+}
+
+pub(crate) fn line(what: &EventKind) -> String {
+    match what {
+        EventKind::Prompt { text, .. } => format!("prompt {text}"),
+        EventKind::RunStarted { .. } => "started".to_owned(),
+        EventKind::Text { text } => format!("text {text}"),
+        EventKind::Thought { text } => format!("thought {text}"),
+        EventKind::ToolStarted { name, .. } => format!("tool {name}"),
+        EventKind::ToolUpdated { title, progress, .. } => {
+            let said = [title, progress].map(|said| said.clone().unwrap_or_default());
+            format!("update {}", said.join(" "))
+        }
+        EventKind::ToolEnded { status, .. } => format!("{status:?}").to_lowercase(),
+        EventKind::Plan { .. } => "plan".to_owned(),
+        EventKind::ApprovalRequested(request) => format!("approval {}", request.title),
+        EventKind::ApprovalResolved { answer, by, .. } => format!("answer {answer} by {by}"),
+        EventKind::QuestionAsked(question) => format!("question of {}", question.origin),
+        EventKind::QuestionAnswered { action, .. } => format!("answered {action}"),
+        EventKind::UsageReported { .. } => "usage".to_owned(),
+        EventKind::Notice { topic, .. } => format!("notice {topic}"),
+        EventKind::Compacted { summary, .. } => format!("compacted {summary}"),
+        EventKind::Reset { transcript } => format!("reset {transcript}"),
+        EventKind::Changed { field, value } => {
+            format!("{field} = {}", value.as_deref().unwrap_or("nothing"))
+        }
+        EventKind::RunEnded { end, .. } => format!("ended {}", ended(end)),
+    }
+}
+
+fn ended(end: &RunOutcome) -> String {
+    match end {
+        RunOutcome::Completed => "completed".to_owned(),
+        RunOutcome::MaxTokens => "max tokens".to_owned(),
+        RunOutcome::MaxTurns { turns } => format!("after {turns} turns"),
+        RunOutcome::Refused { .. } => "refused".to_owned(),
+        RunOutcome::Aborted { by } => format!("aborted by {by}"),
+        RunOutcome::Failed { kind, .. } => format!("failed {kind}"),
+        RunOutcome::Interrupted => "interrupted".to_owned(),
+    }
+}

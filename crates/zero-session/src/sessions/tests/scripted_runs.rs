@@ -1,0 +1,315 @@
+//! What a script of the model comes to.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::fixture::{SessionTestBed, run_of};
+use crate::event::PromptAttachment;
+use crate::folder_access::FolderAccess;
+use crate::sessions::{Prompt, SessionLimits};
+use zero_runtime::ApprovalAnswer;
+
+#[track_caller]
+fn check(lines: &str, expected: &str) {
+    assert_eq!(lines, expected);
+}
+
+async fn check_run(answers: &[&str], expected: &str) {
+    let lab = SessionTestBed::new(answers).await;
+    check(&lab.run("go").await, &format!("prompt go / started / {expected}"));
+}
+
+/// Questions wait less long than the tests.
+fn impatient() -> SessionLimits {
+    SessionLimits { question_timeout: Duration::from_secs(30), ..SessionLimits::default() }
+}
+
+#[tokio::test]
+async fn words_thoughts_and_calls_are_shown_in_order() {
+    check_run(&["Hi"], "text Hi / usage / ended completed").await;
+    check_run(&["~hm Hi you"], "thought hm / text Hiyou / usage / ended completed").await;
+    check_run(
+        &["look Read:1", "done"],
+        "text look / usage / tool Read / completed / text done / usage / ended completed",
+    )
+    .await;
+    check_run(
+        &["Write:1 Write:2", "done"],
+        "usage / tool Write / completed / tool Write / completed / text done / usage / ended completed",
+    )
+    .await;
+    check_run(
+        &["Tell:1", "done"],
+        "usage / tool Tell / update Tell it half / completed / text done / usage / ended completed",
+    )
+    .await;
+    check_run(
+        &["Nix:1", "done"],
+        "usage / tool Nix / failed / text done / usage / ended completed",
+    )
+    .await;
+    check_run(
+        &["Panic:1", "done"],
+        "usage / tool Panic / failed / text done / usage / ended completed",
+    )
+    .await;
+    check_run(&["cut @max"], "text cut / usage / ended max tokens").await;
+    check_run(&["half @fail:network"], "text half / ended failed network").await;
+    check_run(&["half @drop"], "text half / ended failed server").await;
+    check_run(&["@panic"], "ended failed internal").await;
+}
+
+#[tokio::test]
+async fn the_model_is_told_what_was_said_before() {
+    let lab = SessionTestBed::new(&["Read:1", "one", "two"]).await;
+    lab.run("first").await;
+    lab.run("second").await;
+    let requests = lab.model.requests.lock().unwrap().clone();
+    let told: Vec<usize> = requests.iter().map(|request| request.messages.len()).collect();
+    assert_eq!(told, [1, 3, 5]);
+    assert!(requests[0].system.contains("/w"), "{}", requests[0].system);
+    assert_eq!(requests[0].tools.len(), 10);
+    let record = lab.record().await;
+    assert_eq!((record.title.as_deref(), record.usage.input_tokens), (Some("first"), 30));
+    assert!(record.context_tokens.is_some());
+    assert_eq!(lab.ended("second").await.text, "two");
+}
+
+#[tokio::test]
+async fn an_agent_has_only_the_tools_it_may_use() {
+    let mut lab = SessionTestBed::new(&["Write:1", "done"]).await;
+    lab.key = lab.sessions.key("agent:qa:x").unwrap();
+    lab.sessions.open(lab.wanted()).await.unwrap();
+    check(
+        &lab.run("go").await,
+        "prompt go / started / usage / tool Write / failed / text done / usage / ended completed",
+    );
+    assert_eq!(lab.model.requests.lock().unwrap()[0].tools.len(), 1);
+    assert!(lab.hands.log.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_person_is_asked_and_the_first_answer_counts() {
+    let lab = SessionTestBed::new(&["Ask:1", "done"]).await;
+    lab.send("go").await;
+    lab.until("approval").await;
+    let [pending] = &lab.sessions.approvals().list()[..] else { panic!("one waits") };
+    assert_eq!(pending.run, Some(run_of("go")));
+    let id = pending.request.id.clone();
+    assert!(lab.sessions.approvals().resolve(&id, ApprovalAnswer::AllowSession, "me"));
+    assert!(!lab.sessions.approvals().resolve(&id, ApprovalAnswer::RejectOnce, "you"));
+    assert!(!lab.sessions.approvals().resolve("ask_x", ApprovalAnswer::AllowOnce, "you"));
+    lab.ended("go").await;
+    lab.check().await;
+    check(
+        &lab.lines().await,
+        "prompt go / title = go / started / usage / tool Ask / approval Ask / answer allow_once by me / completed / text done / usage / ended completed",
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_an_answer_in_time_it_is_no() {
+    let lab = SessionTestBed::with(&["Ask:1", "done"], impatient()).await;
+    check(
+        &lab.run("go").await,
+        "prompt go / started / usage / tool Ask / approval Ask / answer expired by zero / denied / text done / usage / ended completed",
+    );
+}
+
+#[tokio::test]
+async fn a_stop_takes_the_question_back() {
+    let lab = SessionTestBed::new(&["Ask:1", "done"]).await;
+    lab.send("go").await;
+    lab.until("approval").await;
+    assert_eq!(lab.sessions.abort(&lab.key, None, "rpc").await.unwrap(), [run_of("go")]);
+    lab.ended("go").await;
+    lab.check().await;
+    check(
+        &lab.lines().await,
+        "prompt go / title = go / started / usage / tool Ask / approval Ask / answer cancelled by zero / cancelled / ended aborted by rpc",
+    );
+    assert!(lab.sessions.approvals().list().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn going_round_in_circles_is_asked_about() {
+    let same = "usage / tool Read / completed / ";
+    let asked = format!("prompt go / started / {}approval Let the agent go on / ", same.repeat(3));
+    let answers = ["Read:"; 9];
+    for (answer, rest) in [
+        (
+            Some(ApprovalAnswer::RejectOnce),
+            "answer reject_once by me / notice loop_guard / ended aborted by loop_guard",
+        ),
+        (None, "answer expired by zero / notice loop_guard / ended aborted by loop_guard"),
+        (
+            Some(ApprovalAnswer::AllowOnce),
+            &format!(
+                "answer allow_once by me / {}notice loop_guard / ended aborted by loop_guard",
+                same.repeat(3)
+            ),
+        ),
+    ] {
+        let lab = SessionTestBed::with(&answers, impatient()).await;
+        lab.send("go").await;
+        let event = lab.until("approval").await;
+        let crate::event::EventKind::ApprovalRequested(request) = &event.what else { panic!() };
+        if let Some(answer) = answer {
+            assert!(lab.sessions.approvals().get(&request.id).is_some());
+            assert!(lab.sessions.approvals().resolve(&request.id, answer, "me"));
+        }
+        lab.ended("go").await;
+        lab.check().await;
+        let lines = lab.lines().await.replace("title = go / ", "");
+        assert_eq!(lines, format!("{asked}{rest}"));
+    }
+}
+
+#[tokio::test]
+async fn a_transcript_that_is_too_long_is_summed_up() {
+    let lab = SessionTestBed::new(&["one", "@fail:context_length", "sum", "two"]).await;
+    lab.run("first").await;
+    check(
+        &lab.run("second").await,
+        "prompt second / started / notice compaction / compacted sum / text two / usage / ended completed",
+    );
+    assert_eq!(lab.record().await.transcript, 2);
+    let old = lab.sessions.transcript(&lab.key, Some(1)).await.unwrap().messages;
+    assert_eq!(old.len(), 3, "the old one stays: {old:?}");
+    let new = lab.sessions.transcript(&lab.key, None).await.unwrap().messages;
+    assert!(new[0].text().contains("sum") && new[0].text().ends_with("second"), "{new:?}");
+    assert_eq!(new[1].text(), "two");
+}
+
+#[tokio::test]
+async fn the_plan_is_told_again_after_a_summary() {
+    let told = async |lab: &SessionTestBed| {
+        let messages = lab.sessions.transcript(&lab.key, None).await.unwrap().messages;
+        messages[0].text()
+    };
+    let compact = async |lab: &SessionTestBed, name: &str| {
+        let prompt = Prompt {
+            text: "/compact".to_owned(),
+            reach: FolderAccess::Anywhere,
+            ..Prompt::default()
+        };
+        lab.sessions.send(&lab.key, run_of(name), prompt).await.unwrap();
+        lab.ended(name).await;
+        told(lab).await
+    };
+    let steps = "[x] look\n[>] change it";
+    let lab =
+        SessionTestBed::new(&["Todo:1", "one", "@fail:context_length", "sum", "two", "again"])
+            .await;
+    lab.run("first").await;
+    lab.run("second").await;
+    let first = told(&lab).await;
+    assert!(first.contains("sum") && first.contains(steps), "{first}");
+    // It is kept in the ledger: the next summary has it too, whatever the first one said of it, and
+    // so has one of a gateway that was started since.
+    let second = compact(&lab, "c1").await;
+    assert_eq!(second.matches(steps).count(), 1, "{second}");
+    assert!(second.contains("again") && second.contains(steps), "{second}");
+    let later = SessionTestBed::on(
+        Arc::clone(&lab.store),
+        &["more", "later", "hi", "anew"],
+        SessionLimits::default(),
+    );
+    let later = later.await;
+    later.run("and").await;
+    let third = compact(&later, "c2").await;
+    assert!(third.contains("later") && third.contains(steps), "{third}");
+
+    // One that starts over has none.
+    later.sessions.reset(&later.key).await.unwrap();
+    later.run("third").await;
+    let fourth = compact(&later, "c3").await;
+    assert!(fourth.contains("anew") && !fourth.contains("task list"), "{fourth}");
+}
+
+#[tokio::test]
+async fn a_person_can_use_a_tool_past_the_model() {
+    let lab = SessionTestBed::new(&[]).await;
+    let lines = lab.run("/read a").await;
+    assert!(lines.contains("tool Read / completed / text"), "{lines}");
+    assert!(lab.model.requests.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn commands_are_answered_without_a_model() {
+    let lab = SessionTestBed::new(&["one", "sum", "reviewed"]).await;
+    for (text, starts) in [
+        ("/help", "`/help`"),
+        ("/status", "- session: `agent:main:main`"),
+        ("/mode", "The mode is that of the settings."),
+        ("/mode plan", "The mode is plan now."),
+        ("/mode nonsense", "there is no mode `nonsense`"),
+        ("/mode auto", "The mode stays as it is: only who may answer permissions may choose auto."),
+        ("/model", "The model is `scripted`. The models are blind, direct, scripted."),
+        ("/model nonsense", "there is no model `nonsense`"),
+        ("/hlep", "there is no command `/hlep`"),
+        ("/compact", "There is nothing to sum up yet."),
+    ] {
+        lab.send(text).await;
+        let waited = lab.ended(text).await;
+        assert!(waited.text.contains(starts), "{text}: {}", waited.text);
+    }
+    lab.check().await;
+    assert!(lab.model.requests.lock().unwrap().is_empty());
+    assert_eq!(lab.record().await.title, None);
+    assert!(lab.hands.log.lock().unwrap().contains(&"mode plan".to_owned()));
+    lab.run("go").await;
+    // The run of the earlier `/compact` has that name already.
+    let prompt =
+        Prompt { text: "/compact".to_owned(), reach: FolderAccess::Anywhere, ..Prompt::default() };
+    lab.sessions.send(&lab.key, run_of("again"), prompt).await.unwrap();
+    lab.ended("again").await;
+    lab.until("compacted sum").await;
+    lab.run("/review this").await;
+    let requests = lab.model.requests.lock().unwrap().clone();
+    assert_eq!(requests[2].messages.last().unwrap().text(), "review this");
+}
+
+#[tokio::test]
+async fn pictures_are_for_models_that_see() {
+    let lab = SessionTestBed::new(&["nice"]).await;
+    let picture =
+        || PromptAttachment { mime: "image/png".to_owned(), data: "AA==".to_owned(), name: None };
+    let prompt = || Prompt {
+        attachments: vec![picture()],
+        reach: FolderAccess::Anywhere,
+        ..Prompt::default()
+    };
+    lab.sessions.send(&lab.key, run_of("a"), prompt()).await.unwrap();
+    lab.ended("a").await;
+    lab.sessions
+        .patch(
+            &lab.key,
+            crate::store::SessionPatch { model: Some(Some("blind".into())), ..Default::default() },
+        )
+        .await
+        .unwrap();
+    let error = lab.sessions.send(&lab.key, run_of("b"), prompt()).await.unwrap_err();
+    assert!(error.to_string().starts_with("the model `blind` takes no pictures"), "{error}");
+    assert_eq!(lab.sessions.wait(&run_of("b"), Duration::ZERO).await, Ok(None));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_can_have_a_deadline_and_so_many_turns() {
+    let lab = SessionTestBed::with(&["Hang:1"], SessionLimits::default()).await;
+    let timeout = Some(Duration::from_secs(5));
+    let prompt = Prompt {
+        text: "go".to_owned(),
+        timeout,
+        reach: FolderAccess::Anywhere,
+        ..Prompt::default()
+    };
+    lab.sessions.send(&lab.key, run_of("go"), prompt).await.unwrap();
+    lab.ended("go").await;
+    lab.check().await;
+    assert!(lab.lines().await.ends_with("tool Hang / cancelled / ended aborted by timeout"));
+
+    let few = SessionLimits { turns_max: 1, ..SessionLimits::default() };
+    let lab = SessionTestBed::with(&["Read:1"], few).await;
+    assert!(lab.run("go").await.ends_with("completed / ended after 1 turns"));
+}

@@ -1,0 +1,480 @@
+//! Sessions over time: queues, stops, hands that come and go, starts and ends of the process.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use zero_core::RunId;
+use zero_policy::PermissionMode;
+use zero_runtime::ApprovalAnswer;
+
+use super::fixture::{ScriptedToolBackend, SessionTestBed, run_of};
+use crate::event::{EventKind, RunOutcome};
+use crate::folder_access::FolderAccess;
+use crate::sessions::ledger_recorder::entry;
+use crate::sessions::{OpenSessionOptions, SendOutcome, SessionError, SessionLimits};
+use crate::store::{GrantRecord, NewRun, SessionPatch, Store as _, ToolHostLocation};
+use crate::tool_backend::ToolBackendError;
+
+#[tokio::test]
+async fn prompts_of_one_session_take_turns() {
+    let lab = SessionTestBed::new(&["Hang:1", "two"]).await;
+    lab.send("one").await;
+    lab.until("tool Hang").await;
+    lab.send("two").await;
+    lab.until("notice queued").await;
+    assert_eq!(lab.sessions.stats().queued, 1);
+    assert_eq!(lab.sessions.stats().running, 1);
+    lab.sessions.abort(&lab.key, Some(&run_of("one")), "rpc").await.unwrap();
+    lab.ended("two").await;
+    lab.check().await;
+    assert_eq!(
+        lab.lines().await,
+        "prompt one / title = one / started / usage / tool Hang / prompt two / notice queued / cancelled / ended aborted by rpc / started / text two / usage / ended completed"
+    );
+    assert!(lab.sessions.active().is_empty());
+}
+
+#[tokio::test]
+async fn only_so_many_prompts_wait_and_each_gets_its_end() {
+    let few = SessionLimits { queued_max: 1, ..SessionLimits::default() };
+    let lab = SessionTestBed::with(&["Hang:1"], few).await;
+    lab.send("one").await;
+    lab.until("tool Hang").await;
+    lab.send("two").await;
+    let busy = lab.try_send("three").await.unwrap_err();
+    assert!(matches!(busy, SessionError::Busy(_)), "{busy}");
+    assert_eq!(
+        lab.try_send("two").await,
+        Ok(SendOutcome::InFlight),
+        "the same prompt is no other one"
+    );
+    let stopped = lab.sessions.abort(&lab.key, Some(&run_of("two")), "rpc").await.unwrap();
+    assert_eq!(stopped, [run_of("two")]);
+    lab.ended("two").await;
+    lab.send("four").await;
+    let mut stopped = lab.sessions.abort(&lab.key, None, "rpc").await.unwrap();
+    stopped.sort();
+    assert_eq!(stopped, [run_of("four"), run_of("one")]);
+    lab.ended("one").await;
+    lab.ended("four").await;
+    lab.check().await;
+    assert_eq!(lab.sessions.abort(&lab.key, None, "rpc").await.unwrap(), Vec::<RunId>::new());
+}
+
+#[tokio::test]
+async fn the_same_prompt_runs_once() {
+    let lab = SessionTestBed::new(&["Read:1", "done"]).await;
+    let sent = futures_util::future::join_all((0..8).map(|_| lab.try_send("go"))).await;
+    let started = sent.iter().filter(|sent| **sent == Ok(SendOutcome::Started)).count();
+    assert_eq!(started, 1, "{sent:?}");
+    let waited = lab.ended("go").await;
+    assert_eq!(lab.try_send("go").await, Ok(SendOutcome::Ended(waited.run)));
+    assert_eq!(*lab.hands.log.lock().unwrap(), ["Read 1"]);
+    lab.check().await;
+    let other = lab.sessions.key("other").unwrap();
+    let wanted = OpenSessionOptions { key: Some("other".into()), ..OpenSessionOptions::default() };
+    lab.sessions.open(wanted).await.unwrap();
+    let prompt = crate::sessions::Prompt {
+        text: "go".into(),
+        reach: FolderAccess::Anywhere,
+        ..Default::default()
+    };
+    let error = lab.sessions.send(&other, run_of("go"), prompt).await.unwrap_err();
+    assert!(error.to_string().contains("belongs to another session"), "{error}");
+}
+
+#[tokio::test]
+async fn only_so_many_runs_are_at_work_in_all() {
+    let one = SessionLimits { runs_max: 1, ..SessionLimits::default() };
+    let mut lab = SessionTestBed::with(&["Hang:1", "two"], one).await;
+    lab.send("one").await;
+    lab.until("tool Hang").await;
+    let first = lab.key.clone();
+    lab.key = lab.sessions.key("other").unwrap();
+    lab.sessions.open(lab.wanted()).await.unwrap();
+    lab.send("two").await;
+    lab.until("notice queued").await;
+    assert_eq!((lab.sessions.stats().running, lab.sessions.stats().queued), (1, 1));
+    lab.sessions.abort(&first, None, "rpc").await.unwrap();
+    assert_eq!(lab.ended("two").await.run.end, Some(RunOutcome::Completed));
+}
+
+#[tokio::test]
+async fn what_cannot_be_sent_is_refused() {
+    let mut lab = SessionTestBed::new(&[]).await;
+    let empty = lab.try_send(" x").await;
+    assert_eq!(empty, Ok(SendOutcome::Started));
+    lab.ended(" x").await;
+    lab.key = lab.sessions.key("agent:nobody:x").unwrap();
+    let error = lab.try_send("go").await.unwrap_err();
+    assert_eq!(error, SessionError::NotFound("agent:nobody:x".into()));
+    let error = lab.sessions.open(lab.wanted()).await.unwrap_err();
+    let text = "there is no agent `nobody`; the agents are direct, main, qa";
+    assert_eq!(error.to_string(), text);
+    let wanted = OpenSessionOptions {
+        require_existing: true,
+        key: Some("new".into()),
+        ..Default::default()
+    };
+    let error = lab.sessions.open(wanted).await.unwrap_err();
+    assert_eq!(error.to_string(), "No session found: agent:main:new");
+    let wanted = OpenSessionOptions { label: Some("none".into()), ..OpenSessionOptions::default() };
+    let error = lab.sessions.open(wanted).await.unwrap_err();
+    assert_eq!(error.to_string(), "No session found with label: none");
+    let wanted =
+        OpenSessionOptions { key: Some("x".into()), cwd: Some("rel".into()), ..Default::default() };
+    let error = lab.sessions.open(wanted).await.unwrap_err();
+    assert!(error.to_string().contains("is not absolute"), "{error}");
+    let error = lab.sessions.open(OpenSessionOptions::default()).await.unwrap_err();
+    assert!(error.to_string().contains("key or its label"), "{error}");
+}
+
+#[tokio::test]
+async fn whoever_leaves_a_session_as_it_is_changes_only_a_new_one() {
+    let lab = SessionTestBed::new(&[]).await;
+    let wanted = |key: &str, cwd: &str| OpenSessionOptions {
+        key: Some(key.into()),
+        owner: "another".into(),
+        cwd: Some(cwd.into()),
+        reach: FolderAccess::Anywhere,
+        leave_as_is: true,
+        ..OpenSessionOptions::default()
+    };
+    let before = lab.record().await;
+    let found = lab.sessions.open(wanted(&lab.key.to_string(), "/tmp")).await.unwrap();
+    assert_eq!((&found, &lab.record().await), (&before, &before));
+    let made = lab.sessions.open(wanted("new", "/tmp")).await.unwrap();
+    assert_eq!((made.owner.as_str(), made.cwd), ("another", Some("/tmp".into())));
+    let again = lab.sessions.open(wanted("new", "/usr")).await.unwrap();
+    assert_eq!(again.cwd, Some("/tmp".into()));
+}
+
+#[tokio::test]
+async fn a_reset_begins_a_new_transcript_and_keeps_the_old() {
+    let lab = SessionTestBed::new(&["one", "Hang:1", "three"]).await;
+    lab.run("first").await;
+    lab.send("second").await;
+    lab.until("tool Hang").await;
+    let record = lab.sessions.reset(&lab.key).await.unwrap();
+    assert_eq!((record.transcript, record.context_tokens), (2, None));
+    lab.check().await;
+    assert!(lab.lines().await.ends_with("cancelled / ended aborted by reset / reset 1"));
+    lab.run("third").await;
+    assert_eq!(lab.model.requests.lock().unwrap()[2].messages.len(), 1);
+    let old = lab.sessions.transcript(&lab.key, Some(1)).await.unwrap().messages;
+    assert_eq!(old.len(), 5);
+}
+
+#[tokio::test]
+async fn what_is_deleted_is_gone_and_its_run_stopped() {
+    let lab = SessionTestBed::new(&["Hang:1"]).await;
+    lab.send("go").await;
+    lab.until("tool Hang").await;
+    assert!(lab.sessions.delete(&lab.key).await.unwrap());
+    assert!(!lab.sessions.delete(&lab.key).await.unwrap());
+    assert_eq!(lab.sessions.get(&lab.key).await, Ok(None));
+    assert!(lab.sessions.active().is_empty());
+}
+
+#[tokio::test]
+async fn a_mode_reaches_the_hands_at_once() {
+    let lab = SessionTestBed::new(&["Read:1", "ok", "Read:2"]).await;
+    lab.run("go").await;
+    let mode = |mode| SessionPatch { mode: Some(mode), ..SessionPatch::default() };
+    lab.sessions.patch(&lab.key, mode(Some(PermissionMode::Plan))).await.unwrap();
+    assert_eq!(*lab.hands.log.lock().unwrap(), ["Read 1", "mode plan"]);
+    assert_eq!(*lab.hands.opened.lock().unwrap(), 1);
+    lab.sessions.patch(&lab.key, mode(None)).await.unwrap();
+    lab.run("again").await;
+    assert_eq!(*lab.hands.opened.lock().unwrap(), 2, "as the settings have it");
+    assert!(lab.lines().await.contains("mode = plan / mode = nothing"));
+    lab.check().await;
+}
+
+fn client(lab: &SessionTestBed) -> Arc<ScriptedToolBackend> {
+    let (log, name) = (Arc::clone(&lab.hands.log), "laptop".to_owned());
+    Arc::new(ScriptedToolBackend { log, order: None, name, store: None, silent: false })
+}
+
+#[tokio::test]
+async fn a_client_that_vanishes_takes_its_calls_with_it_and_nobody_steps_in() {
+    let lab = SessionTestBed::new(&["Read:1", "ok", "Stuck:1", "never", "Read:2", "back"]).await;
+    let lease = lab.sessions.attach_hands(&lab.key, "laptop", client(&lab)).await.unwrap();
+    lab.run("first").await;
+    lab.send("go").await;
+    lab.until("tool Stuck").await;
+    drop(lease);
+    lab.ended("go").await;
+    lab.check().await;
+    let lines = lab.lines().await;
+    assert!(lines.ends_with("tool Stuck / failed / ended failed tool_host"), "{lines}");
+    assert!(lab.run("again").await.ends_with("started / ended failed tool_host"));
+    let away = ToolBackendError::Away { host: "laptop".to_owned() };
+    let ended = lab.ended("again").await.run.end;
+    assert!(
+        matches!(ended, Some(RunOutcome::Failed { message, .. }) if message == away.to_string())
+    );
+    let place = ToolHostLocation::Client { name: "laptop".to_owned() };
+    assert_eq!(lab.record().await.tool_host, place);
+    assert_eq!(*lab.hands.opened.lock().unwrap(), 0, "nothing ever ran here");
+    let here = SessionPatch { tool_host: Some(ToolHostLocation::Gateway), ..Default::default() };
+    let error = lab.sessions.patch(&lab.key, here).await.unwrap_err();
+    assert!(error.to_string().contains("are with laptop and stay there"), "{error}");
+
+    let older = lab.sessions.attach_hands(&lab.key, "laptop", client(&lab)).await.unwrap();
+    let _newer = lab.sessions.attach_hands(&lab.key, "laptop", client(&lab)).await.unwrap();
+    drop(older);
+    assert!(lab.run("anew").await.ends_with("ended completed"));
+}
+
+#[tokio::test]
+async fn a_client_that_comes_back_in_the_middle_of_a_run_goes_on_with_it() {
+    let lab = SessionTestBed::new(&["Stuck:1", "Read:2", "done"]).await;
+    let client = || {
+        let (log, name) = (Arc::clone(&lab.hands.log), ScriptedToolBackend::RETURNS.to_owned());
+        Arc::new(ScriptedToolBackend { log, order: None, name, store: None, silent: false })
+    };
+    let lease = lab.sessions.attach_hands(&lab.key, "laptop", client()).await.unwrap();
+    lab.send("go").await;
+    lab.until("tool Stuck").await;
+    drop(lease);
+    lab.until("failed").await;
+    let _lease = lab.sessions.attach_hands(&lab.key, "laptop", client()).await.unwrap();
+    lab.ended("go").await;
+    lab.check().await;
+    let lines = lab.lines().await;
+    let on =
+        "tool Stuck / failed / usage / tool Read / completed / text done / usage / ended completed";
+    assert!(lines.ends_with(on), "{lines}");
+}
+
+#[tokio::test]
+async fn once_a_client_has_brought_hands_nothing_begins_here() {
+    let lab = SessionTestBed::new(&["Ask:1 Write:2", "Read:3", "done"]).await;
+    lab.send("go").await;
+    lab.until("approval").await;
+    let log = Arc::default();
+    let (order, name) = (None, "laptop".to_owned());
+    let hands =
+        ScriptedToolBackend { log: Arc::clone(&log), order, name, store: None, silent: false };
+    let _lease = lab.sessions.attach_hands(&lab.key, "laptop", Arc::new(hands)).await.unwrap();
+    let pending = lab.sessions.approvals().list().pop().unwrap();
+    lab.sessions.approvals().resolve(&pending.request.id, ApprovalAnswer::AllowOnce, "me");
+    lab.ended("go").await;
+    lab.check().await;
+    let lines = lab.lines().await;
+    let moved = "answer allow_once by me / completed / tool Write / failed / usage / tool Read / completed / text done / usage / ended completed";
+    assert!(lines.ends_with(moved), "{lines}");
+    assert_eq!(*lab.hands.log.lock().unwrap(), ["Ask 1"], "what had begun came to its end");
+    assert_eq!(*log.lock().unwrap(), ["Read 3"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn idle_hands_are_let_go_and_nothing_is_kept() {
+    let lab = SessionTestBed::new(&["Read:1", "ok", "Read:2", "ok"]).await;
+    lab.run("one").await;
+    assert_eq!(lab.sessions.stats().active_sessions, 1);
+    tokio::time::sleep(Duration::from_secs(11 * 60)).await;
+    assert_eq!(lab.sessions.stats().active_sessions, 0);
+    lab.run("two").await;
+    assert_eq!(*lab.hands.opened.lock().unwrap(), 2);
+}
+
+#[tokio::test]
+async fn what_was_settled_for_a_session_is_kept() {
+    let lab = SessionTestBed::new(&["Settle:1", "ok"]).await;
+    lab.run("go").await;
+    let id = lab.record().await.id;
+    let kept = async {
+        while lab.store.grants(&id).await.unwrap().is_empty() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), kept).await.unwrap();
+    assert_eq!(lab.store.grants(&id).await.unwrap()[0].grant.rule, "Bash(x)");
+    let next =
+        SessionTestBed::on(Arc::clone(&lab.store), &["Read:1"], SessionLimits::default()).await;
+    next.run("after").await;
+    assert_eq!(*next.hands.log.lock().unwrap(), ["opened with 1 grants", "Read 1"]);
+}
+
+#[tokio::test]
+async fn what_a_killed_process_left_is_settled_at_the_next_start() {
+    let lab = SessionTestBed::new(&["Read:1", "ok"]).await;
+    lab.run("before").await;
+    let id = lab.record().await.id;
+    // A process that was killed in mid-call left this.
+    let (run, node) = (run_of("killed"), "node".to_owned());
+    let prompt = EventKind::Prompt { text: "killed".into(), attachments: Vec::new() };
+    let first = vec![entry(Some(&run), prompt)];
+    let new = NewRun { id: run.clone(), session: id.clone(), node, started_ms: 0, first };
+    lab.store.begin_run(new).await.unwrap();
+    let started = |call: &str| EventKind::ToolStarted {
+        call: call.into(),
+        name: "Write".into(),
+        title: "Write".into(),
+        kind: zero_core::ToolKind::Edit,
+        input: serde_json::json!({}),
+        locations: Vec::new(),
+    };
+    let call = crate::message::MessageBlock::ToolUse {
+        id: "w".into(),
+        name: "Write".into(),
+        input: crate::message::ToolInput::parse(""),
+        opaque: serde_json::Value::Null,
+    };
+    let said = crate::message::ModelMessage::assistant(vec![call]);
+    let prompt = crate::message::ModelMessage::user("killed");
+    lab.store.add_messages(&id, vec![prompt.into(), said.into()]).await.unwrap();
+    lab.store.append(&id, vec![entry(Some(&run), started("call_w"))]).await.unwrap();
+
+    let next =
+        SessionTestBed::on(Arc::clone(&lab.store), &["fine"], SessionLimits::default()).await;
+    assert_eq!(
+        next.try_send("killed").await,
+        Ok(SendOutcome::Ended(next.ended("killed").await.run))
+    );
+    assert!(
+        next.lines()
+            .await
+            .ends_with("prompt killed / tool Write / interrupted / ended interrupted")
+    );
+    assert!(next.run("after").await.ends_with("text fine / usage / ended completed"));
+    let requests = next.model.requests.lock().unwrap().clone();
+    let told = format!("{:?}", requests[0].messages);
+    assert!(told.contains("interrupted; whether it happened is not known"), "{told}");
+    assert_eq!(*next.hands.log.lock().unwrap(), Vec::<String>::new(), "nothing is done again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_gives_runs_some_time_and_settles_them() {
+    let lab = SessionTestBed::new(&["Stuck:1"]).await;
+    lab.send("one").await;
+    lab.until("tool Stuck").await;
+    lab.send("two").await;
+    lab.sessions.shut_down(Duration::from_secs(3)).await;
+    lab.check().await;
+    assert_eq!(
+        lab.lines().await,
+        "prompt one / title = one / started / usage / tool Stuck / prompt two / notice queued / ended aborted by shutdown / cancelled / ended aborted by shutdown"
+    );
+    assert_eq!(lab.try_send("three").await, Err(SessionError::ShuttingDown));
+    assert!(lab.sessions.active().is_empty());
+
+    let lab = SessionTestBed::new(&["quick"]).await;
+    lab.send("one").await;
+    lab.sessions.shut_down(Duration::from_secs(60)).await;
+    assert!(lab.lines().await.ends_with("text quick / usage / ended completed"));
+}
+
+#[tokio::test]
+async fn whoever_sends_may_go_away() {
+    let lab = SessionTestBed::new(&["one"]).await;
+    // Polled once, so that it has begun, and given up.
+    let given_up = tokio::select! {
+        biased;
+        _ = lab.try_send("go") => false,
+        () = std::future::ready(()) => true,
+    };
+    assert!(given_up);
+    lab.until("ended completed").await;
+    lab.check().await;
+}
+
+#[tokio::test]
+async fn who_starts_over_or_moves_is_asked_again() {
+    let lab = SessionTestBed::new(&[]).await;
+    let id = lab.record().await.id;
+    let grant =
+        zero_policy::GrantScope { rule: "Edit(/a)".to_owned(), folder: None, program: None };
+    let kept = GrantRecord { allowed: true, grant, time_ms: 1, by: "me".to_owned() };
+    let moved = SessionPatch { cwd: Some(Some("/elsewhere".into())), ..SessionPatch::default() };
+    for patch in [None, Some(moved)] {
+        lab.store.set_grants(&id, vec![kept.clone()]).await.unwrap();
+        match patch {
+            None => lab.sessions.reset(&lab.key).await.unwrap(),
+            Some(patch) => lab.sessions.patch(&lab.key, patch).await.unwrap(),
+        };
+        assert_eq!(lab.store.grants(&id).await.unwrap(), []);
+    }
+}
+
+#[tokio::test]
+async fn a_freer_mode_holds_in_the_folder_it_was_chosen_for() {
+    let lab = SessionTestBed::new(&[]).await;
+    let open = async |cwd: Option<&str>, mode: Option<PermissionMode>| {
+        let cwd = cwd.map(PathBuf::from);
+        let wanted =
+            OpenSessionOptions { cwd, mode, reach: FolderAccess::Anywhere, ..lab.wanted() };
+        lab.sessions.open(wanted).await.unwrap().mode
+    };
+    for mode in [PermissionMode::Auto, PermissionMode::AcceptEdits] {
+        assert_eq!(open(Some("/w"), Some(mode)).await, Some(mode));
+        assert_eq!(open(Some("/w"), None).await, Some(mode));
+        assert_eq!(open(None, None).await, Some(mode));
+        assert_eq!(open(Some("/elsewhere"), None).await, None);
+        assert_eq!(open(Some("/w"), None).await, None, "it does not come back");
+        assert_eq!(open(Some("/w"), Some(mode)).await, Some(mode));
+        assert_eq!(open(Some("/elsewhere"), Some(mode)).await, Some(mode), "it was chosen again");
+    }
+    for mode in [PermissionMode::Plan, PermissionMode::Ask] {
+        assert_eq!(open(Some("/w"), Some(mode)).await, Some(mode));
+        assert_eq!(
+            open(Some("/elsewhere"), None).await,
+            Some(mode),
+            "it lets nothing more be done"
+        );
+    }
+    assert!(lab.lines().await.contains("mode"), "{}", lab.lines().await);
+}
+
+#[tokio::test]
+async fn whoever_may_not_work_there_gets_no_hands_there() {
+    let lab = SessionTestBed::new(&[]).await;
+    let nowhere = FolderAccess::default();
+    let beside = FolderAccess::In(["/elsewhere".into()].into());
+    let there = FolderAccess::In(["/w".into()].into());
+    let open = |cwd: &str, reach: &FolderAccess| {
+        let wanted =
+            OpenSessionOptions { cwd: Some(cwd.into()), reach: reach.clone(), ..lab.wanted() };
+        lab.sessions.open(wanted)
+    };
+    let is_out = |result: &Result<_, SessionError>| {
+        matches!(result, Err(SessionError::Hands(ToolBackendError::OutOfReach(_))))
+    };
+    for reach in [&nowhere, &beside] {
+        assert!(is_out(&open("/w", reach).await), "{reach:?}");
+    }
+    assert!(is_out(&open("/elsewhere/../w", &beside).await));
+    open("/w", &there).await.unwrap();
+    let send = |name: &'static str, reach: &FolderAccess| {
+        let prompt = crate::sessions::Prompt {
+            text: "/status".into(),
+            reach: reach.clone(),
+            ..Default::default()
+        };
+        lab.sessions.send(&lab.key, run_of(name), prompt)
+    };
+    // Also where the folder was chosen, or hands were opened, by somebody who may.
+    for (name, reach) in [("a", &nowhere), ("b", &beside)] {
+        let sent = send(name, reach).await;
+        assert!(
+            matches!(sent, Err(SessionError::Hands(ToolBackendError::OutOfReach(_)))),
+            "{sent:?}"
+        );
+    }
+    assert_eq!(send("c", &there).await, Ok(SendOutcome::Started));
+    let user = |commands: Vec<crate::tool_backend::PromptCommand>| {
+        commands.iter().any(|command| command.name == "review")
+    };
+    let record = lab.record().await;
+    assert!(user(lab.sessions.commands(record.clone(), there).await.unwrap()));
+    assert!(!user(lab.sessions.commands(record, beside.clone()).await.unwrap()));
+    // A client's folder is the client's, and the session never comes back from there.
+    let lease = lab.sessions.attach_hands(&lab.key, "laptop", client(&lab)).await.unwrap();
+    open("/", &beside).await.unwrap();
+    drop(lease);
+    let back = OpenSessionOptions { tool_host: Some(ToolHostLocation::Gateway), ..lab.wanted() };
+    assert!(matches!(lab.sessions.open(back).await, Err(SessionError::Invalid(_))));
+}

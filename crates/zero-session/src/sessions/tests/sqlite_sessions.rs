@@ -1,0 +1,177 @@
+//! Runs on the store and the bus that ship.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+
+use super::fixture::{ScriptedBackendFactory, model, run_of};
+use crate::agent::AgentRegistry;
+use crate::direct_model::DirectModel;
+use crate::event::{Event, EventKind, RunOutcome};
+use crate::event_bus::{EventBus as _, listen};
+use crate::folder_access::FolderAccess;
+use crate::key::SessionKey;
+use crate::local_event_bus::LocalEventBus;
+use crate::model::ModelClient;
+use crate::model::catalog::ModelCatalog;
+use crate::sessions::*;
+use crate::sqlite_store::SqliteStore;
+use crate::store::LedgerReadLimit;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+async fn start(folder: &Path, bus: &Arc<LocalEventBus>, answers: &[&str]) -> SessionManager {
+    start_as(folder, bus, answers, Arc::new(crate::node_membership::SingleNode::new("node"))).await
+}
+
+async fn start_as(
+    folder: &Path,
+    bus: &Arc<LocalEventBus>,
+    answers: &[&str],
+    nodes: Arc<dyn NodeMembership>,
+) -> SessionManager {
+    let models: Vec<Arc<dyn ModelClient>> =
+        vec![Arc::new(model("scripted", answers)), Arc::new(DirectModel::new())];
+    let config = SessionManagerConfig {
+        store: Arc::new(SqliteStore::open(&folder.join("sessions.db")).unwrap()),
+        bus: Arc::clone(bus) as _,
+        agents: AgentRegistry::new(Vec::new(), None),
+        models: ModelCatalog::new(models, Some("scripted".to_owned())),
+        hands: Arc::new(ScriptedBackendFactory::default()),
+        cwd: PathBuf::from("/w"),
+        nodes,
+        limits: SessionLimits::default(),
+    };
+    SessionManager::start(config).await.unwrap()
+}
+
+async fn open(sessions: &SessionManager, key: &str) -> SessionRecord {
+    let wanted = OpenSessionOptions { key: Some(key.to_owned()), ..OpenSessionOptions::default() };
+    sessions.open(wanted).await.unwrap()
+}
+
+async fn run(sessions: &SessionManager, key: &SessionKey, text: &str) -> RunOutcome {
+    let prompt =
+        Prompt { text: text.to_owned(), reach: FolderAccess::Anywhere, ..Prompt::default() };
+    let run = run_of(&format!("{text}{key}"));
+    assert_eq!(sessions.send(key, run.clone(), prompt).await, Ok(SendOutcome::Started));
+    sessions.wait(&run, PATIENCE).await.unwrap().unwrap().end.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_heard_is_what_is_kept() {
+    let (folder, bus) = (tempfile::tempdir().unwrap(), Arc::new(LocalEventBus::default()));
+    let sessions = start(folder.path(), &bus, &["Hi Read:1 Read:2", "Tell:3", "done"]).await;
+    let record = open(&sessions, "main").await;
+    let (ear, mut listener) = listen(1000);
+    let _subscription = bus.subscribe(&record.id, &ear);
+    for text in ["go", "/status", "/help", "/mode plan"] {
+        assert_eq!(run(&sessions, &record.key, text).await, RunOutcome::Completed, "{text}");
+    }
+    let reset = sessions.reset(&record.key).await.unwrap();
+    assert_eq!((reset.transcript, reset.context_tokens), (2, None));
+    let kept = sessions.events(&record.key, 0, LedgerReadLimit::entries(1000)).await.unwrap();
+    let mut heard: Vec<Event> = Vec::new();
+    while heard.len() < kept.len() {
+        heard.push((*listener.next().await.unwrap().event).clone());
+    }
+    assert_eq!(heard, kept);
+    let old = sessions.transcript(&record.key, Some(1)).await.unwrap();
+    assert_eq!(old.messages.len(), 6);
+    sessions.shut_down(PATIENCE).await;
+    drop(sessions);
+
+    let next = start(folder.path(), &bus, &[]).await;
+    assert_eq!(next.events(&record.key, 0, LedgerReadLimit::entries(1000)).await.unwrap(), kept);
+    assert_eq!(next.get(&record.key).await.unwrap().unwrap().title.as_deref(), Some("go"));
+    assert!(next.delete(&record.key).await.unwrap());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_runs_at_once_all_come_to_their_end() {
+    let (folder, bus) = (tempfile::tempdir().unwrap(), Arc::new(LocalEventBus::default()));
+    let sessions = start(folder.path(), &bus, &[]).await;
+    let mut runs = JoinSet::new();
+    for number in 0..100 {
+        let sessions = sessions.clone();
+        runs.spawn(async move {
+            let record = open(&sessions, &format!("s{number}")).await;
+            run(&sessions, &record.key, "go").await
+        });
+    }
+    while let Some(end) = runs.join_next().await {
+        assert_eq!(end.unwrap(), RunOutcome::Completed);
+    }
+    assert_eq!(sessions.stats().ended, 100);
+}
+
+/// One of several processes, of which those that live are known.
+struct LiveNodes {
+    name: &'static str,
+    alive: Arc<Mutex<BTreeSet<&'static str>>>,
+}
+
+impl NodeMembership for LiveNodes {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn is_alive(&self, node: &str) -> bool {
+        self.alive.lock().unwrap().contains(node)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_takes_away_a_session_in_which_another_process_works() {
+    let (folder, bus) = (tempfile::tempdir().unwrap(), Arc::new(LocalEventBus::default()));
+    let alive = Arc::new(Mutex::new(BTreeSet::from(["here", "there"])));
+    let node = |name| Arc::new(LiveNodes { name, alive: Arc::clone(&alive) });
+    let there = start_as(folder.path(), &bus, &["Hang:1"], node("there")).await;
+    let record = open(&there, "main").await;
+    let (ear, mut listener) = listen(1000);
+    let _subscription = bus.subscribe(&record.id, &ear);
+    let prompt =
+        Prompt { text: "go".to_owned(), reach: FolderAccess::Anywhere, ..Prompt::default() };
+    let theirs = run_of("theirs");
+    assert_eq!(
+        there.send(&record.key, theirs.clone(), prompt.clone()).await,
+        Ok(SendOutcome::Started)
+    );
+    let called = async {
+        while !matches!(listener.next().await.unwrap().event.what, EventKind::ToolStarted { .. }) {}
+    };
+    tokio::time::timeout(PATIENCE, called).await.unwrap();
+
+    let here = start_as(folder.path(), &bus, &["mine"], node("here")).await;
+    let key = &record.key;
+    let before = here.events(key, 0, LedgerReadLimit::entries(1000)).await.unwrap();
+    let refused = [
+        here.reset(key).await.map(drop).unwrap_err(),
+        here.delete(key).await.map(drop).unwrap_err(),
+        here.send(key, run_of("mine"), prompt.clone()).await.map(drop).unwrap_err(),
+    ];
+    for error in refused {
+        assert!(matches!(&error, SessionError::Busy(_)), "{error}");
+        assert!(error.to_string().contains("another process of zero is at work"), "{error}");
+    }
+    let now = here.get(key).await.unwrap().expect("it was not removed");
+    assert_eq!((&now.id, now.transcript), (&record.id, 1));
+    assert_eq!(
+        here.events(key, 0, LedgerReadLimit::entries(1000)).await.unwrap(),
+        before,
+        "nothing was written"
+    );
+    let run = here.wait(&theirs, Duration::ZERO).await.unwrap().unwrap();
+    assert_eq!((run.node.as_str(), run.end), ("there", None), "it goes on");
+
+    // What a dead process has left is in nobody's way.
+    alive.lock().unwrap().remove("there");
+    assert_eq!(here.reset(key).await.unwrap().transcript, 2);
+    let run = here.wait(&theirs, Duration::ZERO).await.unwrap().unwrap();
+    assert_eq!(run.end, Some(RunOutcome::Interrupted));
+    assert!(here.delete(key).await.unwrap());
+    assert_eq!(here.get(key).await, Ok(None));
+}

@@ -1,0 +1,407 @@
+//! Slash commands: what a prompt that begins with `/` means.
+//!
+//! Some are zero's own, some are prompts that people keep as Markdown files. A prompt is a command
+//! only when a plain name follows the slash, so that a path can be spoken of. Whoever does not want a
+//! command puts a space in front.
+
+use std::fmt::Write as _;
+
+use zero_runtime::name_suggestions::nearest;
+
+use crate::direct_model;
+use crate::tool_backend::PromptCommand;
+use crate::word_split;
+
+/// The commands that come with zero: name, what it does, and what may follow it.
+pub const BUILT_IN: &[(&str, &str, Option<&str>)] = &[
+    ("help", "What can be done here", None),
+    ("status", "Which model, mode and folder this session has, and what it took so far", None),
+    ("compact", "Sum up the conversation so that there is room for more", None),
+    ("init", "Look round and write down in AGENTS.md how to work here", Some("[what to stress]")),
+    (
+        "mode",
+        "Show or change how much is done without asking",
+        Some("[ask|accept-edits|plan|auto]"),
+    ),
+    ("model", "Show or change the model", Some("[name]")),
+];
+
+/// The same, as all commands are listed. What they stand for is not a prompt.
+pub fn built_in_commands() -> Vec<PromptCommand> {
+    let command = |(name, description, hint): &(&str, &str, Option<&str>)| PromptCommand {
+        name: (*name).to_owned(),
+        description: (*description).to_owned(),
+        argument_hint: hint.map(str::to_owned),
+        prompt: String::new(),
+    };
+    BUILT_IN.iter().map(command).collect()
+}
+
+/// Whether a name means one of them, however it is written.
+pub(crate) fn is_built_in(name: &str) -> bool {
+    BUILT_IN.iter().any(|(own, ..)| own.eq_ignore_ascii_case(name))
+}
+
+/// What `/init` asks the model to do.
+pub const INIT_PROMPT: &str = "\
+Look round in this workspace and write `AGENTS.md` in its root: what a coding agent that comes here \
+for the first time has to know, and would not guess.
+
+Read before you write: the README, the manifests and lock files, the build, test and lint settings, \
+the CI workflows, and enough of the code to see how it is laid out. If there is an `AGENTS.md` \
+already, improve it: keep what is still true, correct what is not, add what is missing. Take over what \
+is still true of `CLAUDE.md`, `GEMINI.md`, `.cursorrules` or `.github/copilot-instructions.md`.
+
+Put in:
+- how to build, test and lint, with the exact commands; also how to run a single test
+- the layout: which folder holds what, and how the parts depend on each other
+- conventions that the code keeps and a reader would otherwise break: style, naming, errors, tests
+- pitfalls, and what must not be touched
+
+Be concise: short sections, no more than about 100 lines. Say only what you have seen here; leave out \
+what holds for every project, and lists of files that anybody can list. Run no command that changes \
+anything.";
+
+/// Most bytes that a prompt may have once a command is filled in.
+const EXPANDED_BYTES_MAX: usize = 2 * 1024 * 1024;
+/// Longest name of a command that is looked for; a longer word is none.
+const NAME_LEN_MAX: usize = 256;
+
+/// A command, understood.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SlashCommand {
+    /// What can be done here?
+    Help,
+    /// How are things?
+    Status,
+    /// Sum up.
+    Compact,
+    /// Write AGENTS.md; what the person adds to that.
+    Init(String),
+    /// Show the mode, or change it.
+    Mode(Option<String>),
+    /// Show the model, or change it.
+    Model(Option<String>),
+    /// A tool that the person calls themselves, as where there is no model.
+    Direct,
+    /// A prompt that somebody keeps.
+    User {
+        /// Its name.
+        name: String,
+        /// What follows it.
+        arguments: String,
+    },
+}
+
+/// The command that a prompt is, or what is wrong with it; `None` for a prompt that is no command.
+/// `direct_model` says that there is no model, but only [`direct_model`], which reads commands of its own.
+pub fn parse(
+    text: &str,
+    user: &[PromptCommand],
+    direct: bool,
+) -> Option<Result<SlashCommand, String>> {
+    let after = text.strip_prefix('/')?;
+    let (name, arguments) = after.split_once(char::is_whitespace).unwrap_or((after, ""));
+    if !is_plain(name) {
+        return None;
+    }
+    let arguments = arguments.trim();
+    let folded = name.to_ascii_lowercase();
+    if direct {
+        return without_model(&folded, name, arguments, user);
+    }
+    if let Some(built_in) = built_in(&folded, arguments) {
+        return Some(built_in);
+    }
+    if user.iter().any(|command| command.name == name) {
+        let (name, arguments) = (name.to_owned(), arguments.to_owned());
+        return Some(Ok(SlashCommand::User { name, arguments }));
+    }
+    if direct_model::has_shorthand(&folded) {
+        return Some(Ok(SlashCommand::Direct));
+    }
+    let known = BUILT_IN.iter().map(|(name, ..)| *name);
+    let known = known.chain(user.iter().map(|command| command.name.as_str()));
+    let near: Vec<String> =
+        nearest(name, known, 3).into_iter().map(|near| format!("`/{near}`")).collect();
+    let hint = match &near[..] {
+        [] => "`/help` lists them".to_owned(),
+        near => format!("did you mean {}? `/help` lists them all", near.join(", ")),
+    };
+    Some(Err(format!(
+        "there is no command `/{name}`; {hint}. To send this as it is, put a space in front of it"
+    )))
+}
+
+/// Of an agent without a model: what is left of the commands. Everything else is for it to read.
+fn without_model(
+    folded: &str,
+    name: &str,
+    arguments: &str,
+    user: &[PromptCommand],
+) -> Option<Result<SlashCommand, String>> {
+    let needs_model = || {
+        let message = format!(
+            "`/{name}` needs a model, and there is none here; {}",
+            direct_model::HOW_TO_ATTACH
+        );
+        Some(Err(message))
+    };
+    match folded {
+        "help" => None,
+        "compact" | "init" => needs_model(),
+        _ if direct_model::reads(folded) => None,
+        // A prompt that a project brings must not become a command line here.
+        _ if user.iter().any(|command| command.name == name) => needs_model(),
+        _ => built_in(folded, arguments),
+    }
+}
+
+fn built_in(name: &str, arguments: &str) -> Option<Result<SlashCommand, String>> {
+    let alone = |slash: SlashCommand| match arguments {
+        "" => Ok(slash),
+        _ => Err(format!(
+            "nothing may follow `/{name}`; to send this as it is, put a space in front of it"
+        )),
+    };
+    let one_word = |slash: fn(Option<String>) -> SlashCommand| match arguments {
+        "" => Ok(slash(None)),
+        word if !word.contains(char::is_whitespace) => Ok(slash(Some(word.to_owned()))),
+        _ => Err(format!("one word may follow `/{name}`, not more")),
+    };
+    Some(match name {
+        "help" => alone(SlashCommand::Help),
+        "status" => alone(SlashCommand::Status),
+        "compact" => alone(SlashCommand::Compact),
+        "init" => Ok(SlashCommand::Init(arguments.to_owned())),
+        "mode" => one_word(SlashCommand::Mode),
+        "model" => one_word(SlashCommand::Model),
+        _ => return None,
+    })
+}
+
+/// Whether a word can be the name of a command, and is no path or sentence.
+fn is_plain(name: &str) -> bool {
+    let starts_well = name.starts_with(|c: char| c.is_ascii_alphanumeric());
+    let all_allowed = name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-:".contains(&b));
+    starts_well && all_allowed && name.len() <= NAME_LEN_MAX
+}
+
+/// The prompt that a kept command stands for. What is filled in is not looked at again, and nothing
+/// that was said gets lost: where the prompt has no place for it, it follows at the end.
+pub fn expand(command: &PromptCommand, arguments: &str) -> String {
+    let words = word_split::split(arguments)
+        .unwrap_or_else(|_| arguments.split_whitespace().map(str::to_owned).collect());
+    let mut filled = String::with_capacity(command.prompt.len().saturating_add(arguments.len()));
+    let mut has_place = false;
+    let mut rest = command.prompt.as_str();
+    while let Some((before, after)) = rest.split_once('$') {
+        filled.push_str(before);
+        let Some((value, after)) = place(after, arguments, &words) else {
+            filled.push('$');
+            rest = after;
+            continue;
+        };
+        has_place = true;
+        filled.push_str(value);
+        rest = after;
+        // Places may be many and what is filled in long.
+        if filled.len() > EXPANDED_BYTES_MAX {
+            break;
+        }
+    }
+    filled.push_str(rest);
+    if !has_place && !arguments.is_empty() {
+        filled.push_str("\n\n");
+        filled.push_str(arguments);
+    }
+    if filled.len() > EXPANDED_BYTES_MAX {
+        filled.truncate(filled.floor_char_boundary(EXPANDED_BYTES_MAX));
+        filled.push_str("\n\n[cut here: the prompt got too long]");
+    }
+    filled
+}
+
+/// What a `$` stands for, by what follows it, and what comes after that. `$10` is no place: it is
+/// ten dollars more often than a tenth word.
+fn place<'a, 'b>(
+    after: &'a str,
+    arguments: &'b str,
+    words: &'b [String],
+) -> Option<(&'b str, &'a str)> {
+    if let Some(after) = after.strip_prefix("ARGUMENTS") {
+        return Some((arguments, after));
+    }
+    let mut chars = after.chars();
+    let number = chars.next()?.to_digit(10).filter(|digit| *digit > 0)?;
+    let after = chars.as_str();
+    if after.starts_with(|c: char| c.is_ascii_digit()) {
+        return None;
+    }
+    let word = words.get(usize::try_from(number).ok()?.checked_sub(1)?);
+    Some((word.map_or("", String::as_str), after))
+}
+
+/// What `/init` sends to the model.
+pub fn init(arguments: &str) -> String {
+    match arguments {
+        "" => INIT_PROMPT.to_owned(),
+        more => format!("{INIT_PROMPT}\n\nThe person adds: {more}"),
+    }
+}
+
+/// All commands, for people.
+pub fn help(user: &[PromptCommand]) -> String {
+    let mut text = String::from("Commands:\n");
+    let mut line = |name: &str, hint: Option<&str>, about: &str| {
+        let hint = hint.map_or_else(String::new, |hint| format!(" {hint}"));
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "- `/{name}{hint}`: {about}");
+    };
+    for (name, about, hint) in BUILT_IN {
+        line(name, *hint, about);
+    }
+    for PromptCommand { name, description, argument_hint, .. } in user {
+        line(name, argument_hint.as_deref(), description);
+    }
+    text.push_str("- `/read`, `/grep`, `/glob`, `/ls`, `/bash`: use a tool yourself\n");
+    text.push_str("\nAnything else is for the model; so is a `/` with a space in front of it.");
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn command(name: &str, prompt: &str) -> PromptCommand {
+        PromptCommand {
+            name: name.to_owned(),
+            description: "Does it".to_owned(),
+            argument_hint: None,
+            prompt: prompt.to_owned(),
+        }
+    }
+
+    #[track_caller]
+    fn check(text: &str, expected: Option<Result<SlashCommand, &str>>) {
+        let user = [command("review", "x"), command("git:tidy", "x"), command("status", "x")];
+        check_in(text, &user, false, expected);
+    }
+
+    #[track_caller]
+    fn check_in(
+        text: &str,
+        user: &[PromptCommand],
+        direct: bool,
+        expected: Option<Result<SlashCommand, &str>>,
+    ) {
+        match (parse(text, user, direct), expected) {
+            (Some(Err(said)), Some(Err(expected))) => {
+                assert!(said.contains(expected), "{text:?}: {said}");
+            }
+            (found, expected) => {
+                let expected = expected.map(|result| result.map_err(str::to_owned));
+                assert_eq!(found, expected, "{text:?}");
+            }
+        }
+    }
+
+    fn user(name: &str, arguments: &str) -> Option<Result<SlashCommand, &'static str>> {
+        Some(Ok(SlashCommand::User { name: name.to_owned(), arguments: arguments.to_owned() }))
+    }
+
+    #[test]
+    fn a_command_is_a_slash_and_a_plain_name() {
+        check("/help", Some(Ok(SlashCommand::Help)));
+        check("/HELP  ", Some(Ok(SlashCommand::Help)));
+        check("/status", Some(Ok(SlashCommand::Status)));
+        check("/compact\n", Some(Ok(SlashCommand::Compact)));
+        check("/init", Some(Ok(SlashCommand::Init(String::new()))));
+        check("/init  mind the tests ", Some(Ok(SlashCommand::Init("mind the tests".to_owned()))));
+        check("/mode", Some(Ok(SlashCommand::Mode(None))));
+        check("/mode plan", Some(Ok(SlashCommand::Mode(Some("plan".to_owned())))));
+        check("/model\topenai/x", Some(Ok(SlashCommand::Model(Some("openai/x".to_owned())))));
+        check("/review a b\nc", user("review", "a b\nc"));
+        check("/git:tidy", user("git:tidy", ""));
+    }
+
+    #[test]
+    fn what_is_no_command_is_left_alone() {
+        for text in [
+            "",
+            "hello",
+            " /help",
+            "/",
+            "/ help",
+            "//help",
+            "/usr/bin/x is broken",
+            "/etc/passwd",
+            "/help!",
+            "/~/x",
+            "/ünicode",
+            "/.hidden",
+            "what does /help do",
+        ] {
+            check(text, None);
+        }
+        check(&format!("/{}", "a".repeat(NAME_LEN_MAX + 1)), None);
+    }
+
+    #[test]
+    fn a_wrong_command_says_what_to_do() {
+        check("/hepl", Some(Err("there is no command `/hepl`; did you mean `/help`?")));
+        check("/tmp is full", Some(Err("put a space in front of it")));
+        check("/help me", Some(Err("nothing may follow `/help`")));
+        check("/mode plan now", Some(Err("one word may follow `/mode`")));
+        check("/Review x", Some(Err("did you mean `/review`?")));
+    }
+
+    #[test]
+    fn without_a_model_most_is_for_direct_to_read() {
+        let user = [command("review", "/bash rm -rf ."), command("read", "x")];
+        for text in ["/help", "/read README.md", "/bash ls", "/LS", "/Write {}", "/nonsense"] {
+            check_in(text, &user, true, None);
+        }
+        check_in("/mode plan", &user, true, Some(Ok(SlashCommand::Mode(Some("plan".to_owned())))));
+        check_in("/status", &user, true, Some(Ok(SlashCommand::Status)));
+        for text in ["/init", "/compact", "/review now"] {
+            check_in(text, &user, true, Some(Err("needs a model")));
+        }
+    }
+
+    #[track_caller]
+    fn expands(prompt: &str, arguments: &str, expected: &str) {
+        assert_eq!(expand(&command("x", prompt), arguments), expected, "{prompt:?} {arguments:?}");
+    }
+
+    #[test]
+    fn a_prompt_is_filled_in_once() {
+        expands("Look at $ARGUMENTS.", "a 'b c'", "Look at a 'b c'.");
+        expands("$1, $2, $9.", "a 'b c'", "a, b c, .");
+        expands("$1 and $ARGUMENTS", "$2 $ARGUMENTS", "$2 and $2 $ARGUMENTS");
+        expands("costs $100, $0, $x, $", "", "costs $100, $0, $x, $");
+        expands("$1$1", "ü", "üü");
+        expands("$1", "it's", "it's");
+        expands("no place", "for this", "no place\n\nfor this");
+        expands("no place", "", "no place");
+    }
+
+    #[test]
+    fn a_prompt_does_not_grow_without_end() {
+        let long = "ü".repeat(100_000);
+        let filled = expand(&command("x", &"$ARGUMENTS".repeat(5_000)), &long);
+        assert!(filled.len() < EXPANDED_BYTES_MAX + 100, "{}", filled.len());
+        assert!(filled.ends_with("[cut here: the prompt got too long]"));
+    }
+
+    #[test]
+    fn help_names_every_command() {
+        let text = help(&[command("review", "x")]);
+        for (name, ..) in BUILT_IN {
+            assert!(text.contains(&format!("`/{name}")), "{text}");
+        }
+        assert!(text.contains("- `/review`: Does it"), "{text}");
+        assert!(text.contains("- `/model [name]`: Show"), "{text}");
+        assert!(init("mind x").ends_with("The person adds: mind x"));
+    }
+}

@@ -1,0 +1,95 @@
+//! What can go wrong with the file, in words that say what to do next.
+
+use std::path::Path;
+
+use rusqlite::ErrorCode;
+
+use crate::store::StoreError;
+
+/// Why a piece of work was not done. One of these may fail many callers at once.
+#[derive(Clone, Debug)]
+pub(super) enum DatabaseError {
+    /// It cannot be done; the file is fine, and nothing was written.
+    Refused(StoreError),
+    /// SQLite says so.
+    Sqlite {
+        /// What kind.
+        code: ErrorCode,
+        /// Its number, which says more.
+        number: i32,
+        /// Its words.
+        message: String,
+    },
+    /// What is kept there makes no sense.
+    Senseless(String),
+}
+
+impl DatabaseError {
+    /// Something kept cannot be read.
+    pub(super) fn senseless(what: &str, error: impl std::fmt::Display) -> Self {
+        Self::Senseless(format!("{what} cannot be understood: {error}"))
+    }
+
+    /// Whether another process had the file for too long.
+    pub(super) fn is_busy(&self) -> bool {
+        matches!(
+            self,
+            Self::Sqlite { code: ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked, .. }
+        )
+    }
+
+    /// What the caller is told, who wanted to `verb`.
+    pub(super) fn told(self, verb: &'static str, path: &Path) -> StoreError {
+        if self.is_busy() {
+            return StoreError::Busy;
+        }
+        let path = path.display();
+        let why = match self {
+            Self::Refused(error) => return error,
+            Self::Senseless(what) => format!("in `{path}`, {what}"),
+            Self::Sqlite { code, number, message } => match code {
+                ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => format!(
+                    "`{path}` is damaged ({message}); nothing was removed: put a copy from before \
+                     in its place, or move it away together with `{path}-wal` and `{path}-shm` to \
+                     start without its sessions"
+                ),
+                ErrorCode::DiskFull => format!(
+                    "there is no room for `{path}` to grow ({message}); make room, then try again"
+                ),
+                ErrorCode::ReadOnly => format!(
+                    "`{path}` may not be written ({message}); see to it that you own it and that \
+                     its disk is writable"
+                ),
+                ErrorCode::CannotOpen | ErrorCode::PermissionDenied => format!(
+                    "`{path}` does not open ({message}); see to it that it is a file of yours, in \
+                     a folder of yours"
+                ),
+                ErrorCode::SystemIoFailure => format!(
+                    "the disk failed under `{path}` ({message}, {number}); check the disk and how \
+                     full it is"
+                ),
+                _ => format!("`{path}`: {message} ({number})"),
+            },
+        };
+        StoreError::Broken { verb, why }
+    }
+}
+
+impl From<StoreError> for DatabaseError {
+    fn from(error: StoreError) -> Self {
+        Self::Refused(error)
+    }
+}
+
+impl From<rusqlite::Error> for DatabaseError {
+    fn from(error: rusqlite::Error) -> Self {
+        match error {
+            rusqlite::Error::SqliteFailure(failure, message) => Self::Sqlite {
+                code: failure.code,
+                number: failure.extended_code,
+                message: message.unwrap_or_else(|| failure.to_string()),
+            },
+            other => Self::senseless("a row", other),
+        }
+    }
+}

@@ -1,0 +1,471 @@
+//! The one thread that writes: all that waits becomes one transaction.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use rusqlite::Connection;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+
+use super::checkpoint::Checkpointer;
+use super::database_error::DatabaseError;
+use crate::store::StoreError;
+
+/// Pieces of work that may wait.
+const QUEUE_MAX: usize = 1024;
+/// What they may weigh together. A heavier one goes alone.
+const QUEUE_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// Pieces of work in one transaction.
+const GROUP_MAX: usize = 512;
+/// How much comes in how long when there is a rush, from several at once: more of it at a time costs
+/// less then than each at once, and everybody is served sooner.
+const RUSH: usize = 64;
+const RUSH_TIME: Duration = Duration::from_millis(16);
+/// How long the first of a group waits for others in a rush.
+const GATHER_TIME: Duration = Duration::from_millis(2);
+/// How long a piece of work waits for its place in the queue.
+const PLACE_WAIT_MAX: Duration = Duration::from_secs(30);
+/// How often a transaction is begun while another process writes; each waits a while by itself.
+const BEGIN_ATTEMPTS_MAX: u32 = 3;
+
+/// Begins a transaction that will write, so that nothing can come in between.
+const BEGIN: &str = "BEGIN IMMEDIATE";
+
+/// The way to the thread, which ends, after all that waits, when this is dropped.
+pub(super) struct WriterThread {
+    /// Gone only while this is dropped.
+    queue: Option<mpsc::Sender<QueuedWrite>>,
+    thread: Option<JoinHandle<()>>,
+    bytes: Arc<Semaphore>,
+    path: Arc<Path>,
+}
+
+struct QueuedWrite {
+    job: Box<dyn WriteJob>,
+    _bytes: OwnedSemaphorePermit,
+}
+
+impl WriterThread {
+    /// Starts the thread. Where there is a log, something has to work it off.
+    pub(super) fn start(
+        connection: Connection,
+        checkpoints: Option<Checkpointer>,
+        path: Arc<Path>,
+    ) -> Result<Self, StoreError> {
+        let (queue, waiting) = mpsc::channel(QUEUE_MAX);
+        let file = Arc::clone(&path);
+        let thread = std::thread::Builder::new()
+            .name("zero-store".to_owned())
+            .spawn(move || work_off(&connection, checkpoints, waiting, &file))
+            .map_err(|error| StoreError::Broken { verb: "open", why: error.to_string() })?;
+        let bytes = Arc::new(Semaphore::new(QUEUE_BYTES_MAX));
+        Ok(Self { queue: Some(queue), thread: Some(thread), bytes, path })
+    }
+
+    /// Has work done by the thread and returns once it is committed. Work may be done again when
+    /// what was committed together with it failed. If it is refused it has written nothing yet.
+    pub(super) async fn write<T, W>(
+        &self,
+        verb: &'static str,
+        bytes: usize,
+        work: W,
+    ) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        W: Fn(&Connection) -> Result<T, DatabaseError> + Send + 'static,
+    {
+        let (answer, answered) = oneshot::channel();
+        let job = Box::new(ClosureWriteJob { work, done: None, answer });
+        let queue = async {
+            let bytes = u32::try_from(bytes.min(QUEUE_BYTES_MAX)).unwrap_or(u32::MAX);
+            let bytes = Arc::clone(&self.bytes).acquire_many_owned(bytes).await.ok()?;
+            self.queue.as_ref()?.send(QueuedWrite { job, _bytes: bytes }).await.ok()
+        };
+        let stopped = || StoreError::Broken {
+            verb,
+            why: "the thread that writes has stopped; start zero again".to_owned(),
+        };
+        match tokio::time::timeout(PLACE_WAIT_MAX, queue).await {
+            Err(_) => return Err(StoreError::Busy),
+            Ok(None) => return Err(stopped()),
+            Ok(Some(())) => {}
+        }
+        let result = answered.await.map_err(|_| stopped())?;
+        result.map_err(|failure: DatabaseError| failure.told(verb, &self.path))
+    }
+}
+
+impl Drop for WriterThread {
+    fn drop(&mut self) {
+        self.queue = None;
+        if let Some(thread) = self.thread.take() {
+            // It panicked or it did not; nobody is left to be told.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Work whose result nobody but its caller has to know.
+trait WriteJob: Send {
+    /// Does it within a transaction. A failure means that the transaction cannot be committed.
+    fn run(&mut self, connection: &Connection) -> Result<(), DatabaseError>;
+
+    /// Tells the caller what came of it, now that it is committed.
+    fn committed(self: Box<Self>);
+
+    /// Tells the caller that nothing did.
+    fn failed(self: Box<Self>, failure: DatabaseError);
+}
+
+struct ClosureWriteJob<T, W> {
+    work: W,
+    done: Option<Result<T, DatabaseError>>,
+    answer: oneshot::Sender<Result<T, DatabaseError>>,
+}
+
+impl<T, W> WriteJob for ClosureWriteJob<T, W>
+where
+    T: Send,
+    W: Fn(&Connection) -> Result<T, DatabaseError> + Send,
+{
+    fn run(&mut self, connection: &Connection) -> Result<(), DatabaseError> {
+        let before = connection.total_changes();
+        match (self.work)(connection) {
+            // The others need not care: it has changed nothing.
+            Err(DatabaseError::Refused(error)) if connection.total_changes() == before => {
+                self.done = Some(Err(DatabaseError::Refused(error)));
+            }
+            result => self.done = Some(Ok(result?)),
+        }
+        Ok(())
+    }
+
+    // Whoever no longer waits for the answer does not need it.
+    fn committed(self: Box<Self>) {
+        if let Some(done) = self.done {
+            let _ = self.answer.send(done);
+        }
+    }
+
+    fn failed(self: Box<Self>, failure: DatabaseError) {
+        let _ = self.answer.send(Err(failure));
+    }
+}
+
+/// Works off the queue until nobody can add to it any more.
+fn work_off(
+    connection: &Connection,
+    mut checkpoints: Option<Checkpointer>,
+    mut queue: mpsc::Receiver<QueuedWrite>,
+    path: &Path,
+) {
+    let mut pace = ArrivalRate::new(Instant::now());
+    while let Some(first) = queue.blocking_recv() {
+        if pace.is_rush(Instant::now()) {
+            std::thread::sleep(GATHER_TIME);
+        }
+        let mut group = vec![first];
+        while group.len() < GROUP_MAX {
+            let Ok(next) = queue.try_recv() else { break };
+            group.push(next);
+        }
+        pace.came(group.len());
+        match commit(connection, &mut group) {
+            Ok(()) => group.into_iter().for_each(|queued| queued.job.committed()),
+            Err(failure) => {
+                tracing::warn!(file = %path.display(), ?failure, group = group.len(), "sessions could not be written");
+                one_by_one(connection, group, failure);
+            }
+        }
+        if let Some(checkpoints) = &mut checkpoints {
+            checkpoints.committed(connection.total_changes());
+        }
+    }
+}
+
+/// How fast work comes: counted in one stretch of time after the other, and known of the last.
+struct ArrivalRate {
+    since: Instant,
+    count: usize,
+    groups: usize,
+    was_rush: bool,
+}
+
+impl ArrivalRate {
+    fn new(now: Instant) -> Self {
+        Self { since: now, count: 0, groups: 0, was_rush: false }
+    }
+
+    /// So many came together.
+    fn came(&mut self, count: usize) {
+        self.count = self.count.saturating_add(count);
+        self.groups = self.groups.saturating_add(1);
+    }
+
+    fn is_rush(&mut self, now: Instant) -> bool {
+        let stretch = now.saturating_duration_since(self.since);
+        if stretch >= RUSH_TIME {
+            // A long stretch is one in which nothing came for a while; and for one that waits for each
+            // answer before it asks again, nobody else would come.
+            self.was_rush = self.count >= RUSH
+                && self.count >= self.groups.saturating_mul(2)
+                && stretch < RUSH_TIME * 2;
+            (self.since, self.count, self.groups) = (now, 0, 0);
+        }
+        self.was_rush
+    }
+}
+
+/// Something in the group failed; each alone then, so that one does not take others with it.
+fn one_by_one(connection: &Connection, group: Vec<QueuedWrite>, failure: DatabaseError) {
+    let is_alone = group.len() == 1;
+    for mut queued in group {
+        // When another process has the file there is no use in waiting again for each.
+        let done = if is_alone || failure.is_busy() {
+            Err(failure.clone())
+        } else {
+            commit(connection, std::slice::from_mut(&mut queued))
+        };
+        match done {
+            Ok(()) => queued.job.committed(),
+            Err(failure) => queued.job.failed(failure),
+        }
+    }
+}
+
+/// One transaction; on failure nothing of it happened.
+fn commit(connection: &Connection, group: &mut [QueuedWrite]) -> Result<(), DatabaseError> {
+    begin(connection)?;
+    let done = group
+        .iter_mut()
+        .try_for_each(|queued| queued.job.run(connection))
+        .and_then(|()| execute(connection, "COMMIT"));
+    if done.is_err() {
+        roll_back(connection)?;
+    }
+    done
+}
+
+fn begin(connection: &Connection) -> Result<(), DatabaseError> {
+    roll_back(connection)?;
+    for _ in 1..BEGIN_ATTEMPTS_MAX {
+        match execute(connection, BEGIN) {
+            Err(failure) if failure.is_busy() => {}
+            begun => return begun,
+        }
+    }
+    execute(connection, BEGIN)
+}
+
+fn execute(connection: &Connection, sql: &str) -> Result<(), DatabaseError> {
+    connection.prepare_cached(sql)?.execute(())?;
+    Ok(())
+}
+
+/// Ends a transaction that was left open; SQLite ends some itself when they fail.
+fn roll_back(connection: &Connection) -> Result<(), DatabaseError> {
+    if !connection.is_autocommit() {
+        connection.execute_batch("ROLLBACK")?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+    use rusqlite::ErrorCode;
+
+    use super::*;
+
+    fn writer() -> Arc<WriterThread> {
+        let connection = Connection::open_in_memory().unwrap();
+        connection.execute_batch("CREATE TABLE t (n INTEGER UNIQUE)").unwrap();
+        Arc::new(WriterThread::start(connection, None, Path::new("/x.db").into()).unwrap())
+    }
+
+    fn insert(n: i64) -> impl Fn(&Connection) -> Result<i64, DatabaseError> + Send + 'static {
+        move |db| {
+            db.execute("INSERT INTO t VALUES (?)", [n])?;
+            Ok(n)
+        }
+    }
+
+    async fn all(writer: &WriterThread) -> Vec<i64> {
+        let read = |db: &Connection| {
+            let mut statement = db.prepare("SELECT n FROM t ORDER BY n")?;
+            let rows = statement.query_map([], |row| row.get(0))?;
+            Ok(rows.collect::<Result<_, _>>()?)
+        };
+        writer.write("read", 0, read).await.unwrap()
+    }
+
+    /// Keeps the thread from going on until the sender is dropped.
+    async fn hold(writer: &Arc<WriterThread>, bytes: usize) -> SyncSender<()> {
+        let (go_on, wait) = sync_channel::<()>(0);
+        let (started, has_started) = oneshot::channel();
+        let (wait, started) = (std::sync::Mutex::new(wait), std::sync::Mutex::new(Some(started)));
+        let writer = Arc::clone(writer);
+        tokio::spawn(async move {
+            let work = move |_: &Connection| {
+                if let Some(started) = started.lock().unwrap().take() {
+                    started.send(()).unwrap();
+                }
+                let wait: &Receiver<()> = &wait.lock().unwrap();
+                wait.recv().unwrap_err();
+                Ok(())
+            };
+            writer.write("wait", bytes, work).await
+        });
+        has_started.await.unwrap();
+        go_on
+    }
+
+    /// Waits until so many wait in the queue.
+    async fn queued(writer: &WriterThread, count: usize) {
+        while writer.queue.as_ref().unwrap().capacity() > QUEUE_MAX - count {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    #[test]
+    fn a_rush_is_known_by_what_came_in_the_stretch_before() {
+        let start = Instant::now();
+        let mut pace = ArrivalRate::new(start);
+        assert!(!pace.is_rush(start));
+        pace.came(RUSH);
+        assert!(!pace.is_rush(start + RUSH_TIME / 2), "it is not over yet");
+        assert!(pace.is_rush(start + RUSH_TIME));
+        pace.came(RUSH - 1);
+        assert!(pace.is_rush(start + RUSH_TIME * 3 / 2));
+        assert!(!pace.is_rush(start + RUSH_TIME * 2));
+        pace.came(RUSH);
+        assert!(!pace.is_rush(start + RUSH_TIME * 9), "then nothing came for long");
+        for _ in 0..RUSH * 2 {
+            pace.came(1);
+        }
+        assert!(!pace.is_rush(start + RUSH_TIME * 10), "one after the other");
+    }
+
+    #[tokio::test]
+    async fn one_that_fails_takes_nobody_with_it() {
+        let writer = writer();
+        let held = hold(&writer, 0).await;
+        let tasks: Vec<_> = [1, 2, 1, 3]
+            .into_iter()
+            .map(|n| {
+                let writer = Arc::clone(&writer);
+                tokio::spawn(async move { writer.write("insert", 0, insert(n)).await })
+            })
+            .collect();
+        queued(&writer, 4).await;
+        drop(held);
+        let mut told = Vec::new();
+        for task in tasks {
+            told.push(task.await.unwrap().map_err(|error| error.to_string()));
+        }
+        let why = "the session store cannot insert: `/x.db`: UNIQUE constraint failed: t.n (2067)";
+        assert_eq!(told, [Ok(1), Ok(2), Err(why.to_owned()), Ok(3)]);
+        assert_eq!(all(&writer).await, [1, 2, 3]);
+    }
+
+    #[tokio::test]
+    async fn what_was_refused_after_a_change_leaves_no_change() {
+        let writer = writer();
+        let work = |db: &Connection| -> Result<(), DatabaseError> {
+            insert(1)(db)?;
+            Err(StoreError::NoSession("x".to_owned()).into())
+        };
+        let refused = writer.write("try", 0, work).await;
+        assert_eq!(refused, Err(StoreError::NoSession("x".to_owned())));
+        assert_eq!(all(&writer).await, Vec::<i64>::new());
+    }
+
+    #[tokio::test]
+    async fn when_there_is_room_again_it_goes_on() {
+        let writer = writer();
+        let pages =
+            |n: i64| move |db: &Connection| Ok(db.pragma_update(None, "max_page_count", n)?);
+        writer.write("bound", 0, pages(3)).await.unwrap();
+        let mut written = 0;
+        let error = loop {
+            match writer.write("insert", 0, insert(written)).await {
+                Ok(_) => written += 1,
+                Err(error) => break error,
+            }
+            assert!(written < 10_000, "three pages hold less");
+        };
+        let full = "the session store cannot insert: there is no room for `/x.db` to grow (database \
+                    or disk is full); make room, then try again";
+        assert_eq!(error.to_string(), full);
+        writer.write("bound", 0, pages(1000)).await.unwrap();
+        writer.write("insert", 0, insert(written)).await.unwrap();
+        assert_eq!(all(&writer).await, (0..=written).collect::<Vec<_>>());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_full_queue_is_said_to_be_busy() {
+        let writer = writer();
+        let held = hold(&writer, 0).await;
+        for n in 0..i64::try_from(QUEUE_MAX).unwrap() {
+            let writer = Arc::clone(&writer);
+            tokio::spawn(async move { writer.write("insert", 0, insert(n)).await });
+        }
+        queued(&writer, QUEUE_MAX).await;
+        assert_eq!(writer.write("insert", 0, insert(-1)).await, Err(StoreError::Busy));
+        drop(held);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_heavy_queue_is_said_to_be_busy() {
+        let writer = writer();
+        let held = hold(&writer, usize::MAX).await;
+        assert_eq!(writer.write("insert", 1, insert(1)).await, Err(StoreError::Busy));
+        drop(held);
+    }
+
+    #[test]
+    fn another_process_that_writes_is_no_damage() {
+        let busy =
+            DatabaseError::Sqlite { code: ErrorCode::DatabaseBusy, number: 5, message: "".into() };
+        assert_eq!(busy.told("insert", Path::new("/x.db")), StoreError::Busy);
+    }
+
+    #[tokio::test]
+    async fn what_waits_is_written_before_it_ends() {
+        let temp = tempfile::tempdir().unwrap();
+        let path = temp.path().join("x.db");
+        let connection = Connection::open(&path).unwrap();
+        connection.execute_batch("CREATE TABLE t (n INTEGER)").unwrap();
+        let writer =
+            Arc::new(WriterThread::start(connection, None, path.as_path().into()).unwrap());
+        let held = hold(&writer, 0).await;
+        for n in 0..10 {
+            let writer = Arc::clone(&writer);
+            // Whoever goes away while it waits in the queue has asked for it nevertheless.
+            let mut write = Box::pin(async move { writer.write("insert", 0, insert(n)).await });
+            let waker = std::task::Waker::noop();
+            assert!(write.as_mut().poll(&mut std::task::Context::from_waker(waker)).is_pending());
+        }
+        drop(held);
+        let alone = wait_until_alone(writer).await;
+        drop(alone);
+        let count: i64 = Connection::open(&path)
+            .unwrap()
+            .query_row("SELECT count(*) FROM t", [], |row| row.get(0))
+            .unwrap();
+        assert_eq!(count, 10);
+    }
+
+    /// The task that holds the thread has a share until it is told.
+    async fn wait_until_alone(mut writer: Arc<WriterThread>) -> WriterThread {
+        loop {
+            match Arc::try_unwrap(writer) {
+                Ok(alone) => return alone,
+                Err(shared) => writer = shared,
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+}

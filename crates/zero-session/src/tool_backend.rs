@@ -1,0 +1,241 @@
+//! The port to the tools of a session, wherever they run: beside the gateway, or with a client.
+//!
+//! Whoever implements it enforces its own policy. The loop only asks for a call and reports what
+//! became of it; it never knows more of a file or a command than it is told.
+
+pub mod instructions;
+pub mod local_backend;
+mod memory_notes;
+pub mod prompt_commands;
+mod result_content;
+mod tool_list;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+use zero_core::{SessionId, ToolKind};
+use zero_policy::PermissionMode;
+use zero_runtime::tool::BoxFuture;
+use zero_runtime::{DialectName, Elicitor, TextReader};
+
+pub use self::tool_list::ToolList;
+use crate::event::{CallDisplay, FilePosition, ResultContent, ToolCallStatus};
+use crate::folder_access::{FolderAccess, FolderAccessError};
+
+/// What does the work of one session.
+pub trait ToolBackend: Send + Sync {
+    /// What there is to work with. It may differ from one request to the next, since servers that
+    /// bring tools come and go.
+    fn bench(&self, dialect: DialectName) -> BoxFuture<'_, Result<ToolCatalog, ToolBackendError>>;
+
+    /// Makes a call. `watch` hears of it until the future ends; when `cancel` is cancelled it ends
+    /// soon, with [`ToolCallStatus::Cancelled`].
+    fn call(
+        &self,
+        call: BackendCall,
+        cancel: CancellationToken,
+        watch: Arc<dyn CallObserver>,
+    ) -> BoxFuture<'_, BackendResult>;
+
+    /// Changes how much may be done without asking.
+    fn set_mode(&self, mode: PermissionMode) -> BoxFuture<'_, Result<(), ToolBackendError>>;
+
+    /// Where they are, for people: `this machine`, or a client's name.
+    fn whereabouts(&self) -> String;
+
+    /// The folder they work in, links settled, where that is one of this machine.
+    fn folder(&self) -> Option<PathBuf>;
+
+    /// How long a run waits for them when they are lost in the middle of it. Not at all, unless they
+    /// say that they come back.
+    fn comes_back_within(&self) -> Duration {
+        Duration::ZERO
+    }
+}
+
+/// What there is to work with.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ToolCatalog {
+    /// The folder that work happens in.
+    pub cwd: PathBuf,
+    /// The system it is on, in words a model understands: `linux x86_64`.
+    pub system: String,
+    /// The tools, in the dialect that was asked for.
+    pub tools: ToolList,
+    /// What the workspace says about itself (AGENTS.md and the like), outermost first.
+    pub instructions: Vec<InstructionFile>,
+    /// The person's own commands, by name.
+    pub commands: Vec<PromptCommand>,
+}
+
+/// A tool on the bench.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CatalogEntry {
+    /// Its name in the dialect.
+    pub name: String,
+    /// Its canonical name, by which agents choose a subset.
+    pub canonical: String,
+    /// What it does, for the model.
+    pub description: String,
+    /// JSON Schema of its input.
+    pub input_schema: Value,
+    /// How to picture it.
+    pub kind: ToolKind,
+    /// Whether it changes nothing, so that several may run at a time.
+    pub read_only: bool,
+}
+
+/// A file that tells agents how to work here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InstructionFile {
+    /// Its path, as people write it.
+    pub path: String,
+    /// What it says.
+    pub text: String,
+}
+
+/// A command that a person wrote as Markdown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PromptCommand {
+    /// What it is called by, without the slash.
+    pub name: String,
+    /// What it does, in one line.
+    pub description: String,
+    /// What may follow it, for people.
+    pub argument_hint: Option<String>,
+    /// The prompt it stands for. `$ARGUMENTS` is what follows it, `$1` to `$9` its words.
+    pub prompt: String,
+}
+
+/// A call, as the loop makes it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BackendCall {
+    /// Names the call in every event about it.
+    pub id: String,
+    /// The tool, in the dialect.
+    pub tool: String,
+    /// Its arguments.
+    pub input: Value,
+    /// The dialect they are written in.
+    pub dialect: DialectName,
+}
+
+/// Hears of a call while it runs. Must return at once.
+pub trait CallObserver: Send + Sync {
+    /// What it will do is known.
+    fn described(&self, title: String, kind: ToolKind, locations: Vec<FilePosition>);
+
+    /// It has something to say before it ends.
+    fn progress(&self, message: String);
+
+    /// It was allowed, has a place, and runs.
+    fn begun(&self) {}
+
+    /// Its command printed this. What is shown while it runs is not kept: the result has everything.
+    fn printed(&self, _text: &str) {}
+
+    /// What reads long texts for the call, where a model does.
+    fn reader(&self) -> Option<Arc<dyn TextReader>> {
+        None
+    }
+}
+
+/// What became of a call.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BackendResult {
+    /// How it ended.
+    pub status: ToolCallStatus,
+    /// What the model is told.
+    pub content: Vec<ResultContent>,
+    /// What the person sees.
+    pub display: Option<CallDisplay>,
+    /// Places it touched.
+    pub locations: Vec<FilePosition>,
+    /// The plan as it is now, if the call changed it.
+    pub plan: Option<Vec<crate::event::PlanEntry>>,
+}
+
+impl BackendResult {
+    /// A call that gave only words.
+    pub fn words(status: ToolCallStatus, text: impl Into<String>) -> Self {
+        Self {
+            status,
+            content: vec![ResultContent::Text { text: text.into() }],
+            display: None,
+            locations: Vec::new(),
+            plan: None,
+        }
+    }
+}
+
+/// Why there is nothing to work with.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ToolBackendError {
+    /// The folder cannot be worked in.
+    #[error("{0}")]
+    Workspace(String),
+    /// Whoever wants the work done may not have it done there.
+    #[error(transparent)]
+    OutOfReach(#[from] FolderAccessError),
+    /// The client that hosts the tools of this session is not connected.
+    #[error(
+        "the tools of this session are with {host}, which is not connected; start it again, or start a new session"
+    )]
+    Away {
+        /// The client.
+        host: String,
+    },
+}
+
+/// Makes the hands of sessions whose tools run on this machine.
+pub trait ToolBackendFactory: Send + Sync {
+    /// Hands for a session in a folder. Nothing slow happens here that can wait for a first call.
+    fn open(
+        &self,
+        order: ToolBackendRequest,
+    ) -> BoxFuture<'_, Result<Arc<dyn ToolBackend>, ToolBackendError>>;
+}
+
+/// Which hands are wanted.
+pub struct ToolBackendRequest {
+    /// The session.
+    pub session: SessionId,
+    /// The folder to work in.
+    pub cwd: PathBuf,
+    /// Where it has to lie once it is opened.
+    pub reach: FolderAccess,
+    /// How much may be done without asking; that of the settings when absent.
+    pub mode: Option<PermissionMode>,
+    /// How the person is asked whether a call may run.
+    pub approver: Arc<dyn CallApprover>,
+    /// How the person is asked something on behalf of a tool.
+    pub elicitor: Arc<dyn Elicitor>,
+    /// What the person allowed or rejected earlier in this session.
+    pub standing: Vec<crate::store::GrantRecord>,
+}
+
+/// How a person is asked whether a call may run, and who remembers what they said.
+pub trait CallApprover: Send + Sync {
+    /// Who answers, for the audit log: `person`, `--yes`, …
+    fn name(&self) -> &str {
+        "person"
+    }
+
+    /// How a person would allow this, where nobody can be asked: the call is denied with these words.
+    fn unreachable(&self, _question: &zero_runtime::ApprovalQuestion) -> Option<String> {
+        None
+    }
+
+    /// Asks, on behalf of the call that the loop made by this id.
+    fn ask<'a>(
+        &'a self,
+        call: &'a str,
+        question: &'a zero_runtime::ApprovalQuestion,
+    ) -> BoxFuture<'a, zero_runtime::ApprovalAnswer>;
+
+    /// What stands now, after an answer that counts for the rest of the session.
+    fn stands(&self, standing: Vec<crate::store::GrantRecord>);
+}

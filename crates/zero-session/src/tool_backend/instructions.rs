@@ -1,0 +1,317 @@
+//! Files in which a workspace, or a person, tells agents how to work: AGENTS.md and the like.
+//!
+//! They come with a checkout, so they are read as what others wrote: ordinary files only, no link
+//! that leads out of the repository, never what a rule keeps from being read, and of bounded size.
+
+use std::io::Read as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use zero_core::PathZone;
+use zero_runtime::Policy;
+use zero_sandbox::{FileType, FinalLinkMode, ResolvedPath, Workspace};
+
+use super::InstructionFile;
+
+/// The names they have, the first that is there in a folder counts.
+const NAMES: &[&str] = &["AGENTS.md", "CLAUDE.md", "GEMINI.md", ".github/copilot-instructions.md"];
+/// The tool as which they are read.
+const READER: &str = "Read";
+/// Most bytes of one file.
+const FILE_BYTES_MAX: usize = 64 * 1024;
+/// Most bytes of all of them.
+const ALL_BYTES_MAX: usize = 128 * 1024;
+/// How far above the workspace a repository is looked for.
+const FOLDERS_MAX: usize = 32;
+
+/// What is said about working here, outermost first: by the person in the file `own`, then by the
+/// folders from the repository's root down to the workspace.
+pub fn read(
+    workspace: &Workspace,
+    own: Option<&Path>,
+    policy: &dyn Policy,
+) -> Vec<InstructionFile> {
+    let mut room = ALL_BYTES_MAX;
+    let own = own.and_then(|path| {
+        let located = workspace.locate_path(path, FinalLinkMode::Follow).ok()?;
+        let text = text_of(&located, &mut room)?;
+        Some(InstructionFile { path: path.display().to_string(), text })
+    });
+    let mut seen: Vec<PathBuf> = Vec::new();
+    let mut found: Vec<InstructionFile> = Vec::new();
+    for root in workspace.roots() {
+        let folders = folders(root);
+        let Some(outermost) = folders.last() else { continue };
+        let Ok(repository) = Workspace::open(std::slice::from_ref(outermost), None) else {
+            continue;
+        };
+        // The nearest say most about the work, so that they come before others get the room.
+        for folder in &folders {
+            let Some((located, text)) = first_in(folder, &repository, policy, &mut room, &seen)
+            else {
+                continue;
+            };
+            seen.push(located.path().to_owned());
+            found.push(InstructionFile { path: workspace.shown(located.path()), text });
+        }
+    }
+    found.reverse();
+    own.into_iter().chain(found).collect()
+}
+
+/// The first file of a folder that counts and says something.
+fn first_in(
+    folder: &Path,
+    repository: &Workspace,
+    policy: &dyn Policy,
+    room: &mut usize,
+    seen: &[PathBuf],
+) -> Option<(ResolvedPath, String)> {
+    NAMES.iter().find_map(|name| {
+        let path = folder.join(name);
+        let located = repository.locate_path(&path, FinalLinkMode::Follow).ok()?;
+        let is_inside = located.target().whereabouts() == PathZone::Workspace;
+        // A link may lead to another Markdown file, and not to whatever else a checkout holds.
+        let is_markdown = located.path().extension().is_some_and(|name| name == "md");
+        let may_read = is_inside && is_markdown && policy.may_read(READER, &path, located.path());
+        if !may_read || seen.iter().any(|seen| seen == located.path()) {
+            return None;
+        }
+        text_of(&located, room).map(|text| (located, text))
+    })
+}
+
+/// What a file says, as far as there is room; `None` where it is no text or says nothing.
+fn text_of(located: &ResolvedPath, room: &mut usize) -> Option<String> {
+    let is_file = located.facts().ok()?.is_some_and(|facts| facts.file_type == FileType::File);
+    if !is_file {
+        return None;
+    }
+    let file = match located.open_file() {
+        Ok(file) => file,
+        Err(error) => {
+            tracing::warn!(file = located.shown(), %error, "instructions cannot be read");
+            return None;
+        }
+    };
+    let most = FILE_BYTES_MAX.min(*room);
+    if most == 0 {
+        tracing::warn!(
+            file = located.shown(),
+            "there are too many instructions; these are left out"
+        );
+        return None;
+    }
+    let mut bytes = Vec::new();
+    file.take(most as u64 + 1).read_to_end(&mut bytes).ok()?;
+    let is_cut = bytes.len() > most;
+    bytes.truncate(most);
+    if let (true, Err(error)) = (is_cut, std::str::from_utf8(&bytes))
+        // The last character was cut through.
+        && error.error_len().is_none()
+    {
+        bytes.truncate(error.valid_up_to());
+    }
+    if bytes.contains(&0) {
+        return None;
+    }
+    let text = String::from_utf8_lossy(&bytes);
+    let text = text.strip_prefix('\u{feff}').unwrap_or(&text).trim();
+    if text.is_empty() {
+        return None;
+    }
+    *room -= bytes.len();
+    let mut text = text.to_owned();
+    if is_cut {
+        text.push_str(&format!("\n\n[cut here: only the first {most} bytes are read]"));
+    }
+    Some(text)
+}
+
+/// A workspace's folder and those above it up to the root of its repository; itself alone where it is
+/// in none. A folder that belongs to others, or that anybody can write to, has no say.
+fn folders(root: &Path) -> Vec<PathBuf> {
+    let Ok(owner) = std::fs::metadata(root).map(|facts| facts.uid()) else { return Vec::new() };
+    let is_theirs = |folder: &Path| {
+        let ours = |facts: std::fs::Metadata| facts.uid() == owner && facts.mode() & 0o002 == 0;
+        std::fs::metadata(folder).is_ok_and(ours)
+    };
+    let mut folders = Vec::new();
+    for folder in root.ancestors().take(FOLDERS_MAX) {
+        if folder != root && !is_theirs(folder) {
+            break;
+        }
+        folders.push(folder.to_owned());
+        if std::fs::symlink_metadata(folder.join(".git")).is_ok() {
+            return folders;
+        }
+    }
+    vec![root.to_owned()]
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::disallowed_methods, reason = "tests set up real files")]
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    use zero_policy::rule::{PolicyRule, RuleOwner, RuleSource};
+    use zero_policy::{PolicyEngine, PolicyEngineConfig, Verdict};
+    use zero_runtime::{RiskPolicy, RulePolicy};
+
+    use super::*;
+
+    struct InstructionsFixture {
+        temp: tempfile::TempDir,
+    }
+
+    impl InstructionsFixture {
+        fn new(files: &[(&str, &str)]) -> Self {
+            let temp = tempfile::tempdir().unwrap();
+            let fixture = Self { temp };
+            std::fs::create_dir_all(fixture.path("repo/sub/work")).unwrap();
+            for (name, text) in files {
+                let path = fixture.path(name);
+                std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+                std::fs::write(path, text).unwrap();
+            }
+            fixture
+        }
+
+        fn path(&self, name: &str) -> PathBuf {
+            self.temp.path().canonicalize().unwrap().join(name)
+        }
+
+        fn read_by(&self, policy: &dyn Policy) -> Vec<InstructionFile> {
+            let workspace = Workspace::open(&[self.path("repo/sub/work")], None).unwrap();
+            read(&workspace, Some(&self.path("own/AGENTS.md")), policy)
+        }
+
+        /// What is read, as `name: text`.
+        #[track_caller]
+        fn check(&self, expected: &[&str]) {
+            self.check_by(&RiskPolicy, expected);
+        }
+
+        #[track_caller]
+        fn check_by(&self, policy: &dyn Policy, expected: &[&str]) {
+            let base = self.path("").display().to_string();
+            let read = self.read_by(policy);
+            let shown = read.iter().map(|instruction| {
+                let path = instruction.path.strip_prefix(&base).unwrap_or(&instruction.path);
+                format!("{path}: {}", instruction.text)
+            });
+            assert_eq!(shown.collect::<Vec<_>>(), expected);
+        }
+    }
+
+    const GIT: (&str, &str) = ("repo/.git/HEAD", "");
+
+    #[test]
+    fn from_the_person_and_the_repository_down_to_the_workspace() {
+        let fixture = InstructionsFixture::new(&[
+            GIT,
+            ("own/AGENTS.md", "own\n"),
+            ("AGENTS.md", "above the repository"),
+            ("repo/AGENTS.md", "\u{feff}root"),
+            ("repo/CLAUDE.md", "another name"),
+            ("repo/sub/.github/copilot-instructions.md", "sub"),
+            ("repo/sub/work/AGENTS.md", "  \n"),
+            ("repo/sub/work/GEMINI.md", "work"),
+        ]);
+        fixture.check(&[
+            "own/AGENTS.md: own",
+            "repo/AGENTS.md: root",
+            "repo/sub/.github/copilot-instructions.md: sub",
+            "GEMINI.md: work",
+        ]);
+    }
+
+    #[test]
+    fn outside_of_a_repository_only_the_workspace_speaks() {
+        let files = [("repo/AGENTS.md", "root"), ("repo/sub/work/CLAUDE.md", "work")];
+        InstructionsFixture::new(&files).check(&["CLAUDE.md: work"]);
+        InstructionsFixture::new(&[]).check(&[]);
+    }
+
+    #[test]
+    fn a_folder_that_anybody_writes_to_has_no_say() {
+        let fixture = InstructionsFixture::new(&[
+            GIT,
+            ("repo/AGENTS.md", "evil"),
+            ("repo/sub/AGENTS.md", "x"),
+        ]);
+        fixture.check(&["repo/AGENTS.md: evil", "repo/sub/AGENTS.md: x"]);
+        let open = std::fs::Permissions::from_mode(0o1777);
+        std::fs::set_permissions(fixture.path("repo"), open).unwrap();
+        fixture.check(&[]);
+    }
+
+    #[test]
+    fn a_link_is_followed_within_the_repository_and_no_further() {
+        let fixture = InstructionsFixture::new(&[
+            GIT,
+            ("secret.md", "theirs"),
+            ("repo/docs/agents.md", "linked"),
+            ("repo/sub/CLAUDE.md", "instead"),
+            ("repo/sub/.env", "KEY=1"),
+        ]);
+        symlink("docs/agents.md", fixture.path("repo/AGENTS.md")).unwrap();
+        symlink("../../secret.md", fixture.path("repo/sub/AGENTS.md")).unwrap();
+        symlink(".env", fixture.path("repo/sub/GEMINI.md")).unwrap();
+        symlink("../../docs/agents.md", fixture.path("repo/sub/work/AGENTS.md")).unwrap();
+        // The same file twice is said once, where it is nearest.
+        fixture.check(&["repo/sub/CLAUDE.md: instead", "repo/docs/agents.md: linked"]);
+        std::fs::remove_file(fixture.path("repo/sub/work/AGENTS.md")).unwrap();
+        fixture.check(&["repo/docs/agents.md: linked", "repo/sub/CLAUDE.md: instead"]);
+        std::fs::remove_file(fixture.path("repo/sub/CLAUDE.md")).unwrap();
+        fixture.check(&["repo/docs/agents.md: linked"]);
+        // The person may keep their own anywhere.
+        std::fs::create_dir(fixture.path("own")).unwrap();
+        symlink("../secret.md", fixture.path("own/AGENTS.md")).unwrap();
+        assert_eq!(fixture.read_by(&RiskPolicy)[0].text, "theirs");
+    }
+
+    #[test]
+    fn only_ordinary_text_files_are_read() {
+        let fixture =
+            InstructionsFixture::new(&[GIT, ("repo/AGENTS.md/x", ""), ("repo/GEMINI.md", "text")]);
+        std::fs::write(fixture.path("repo/CLAUDE.md"), b"\x7fELF\0").unwrap();
+        symlink("/dev/zero", fixture.path("repo/sub/AGENTS.md")).unwrap();
+        symlink("AGENTS.md", fixture.path("repo/sub/work/AGENTS.md")).unwrap();
+        fixture.check(&["repo/GEMINI.md: text"]);
+    }
+
+    #[test]
+    fn what_a_rule_denies_is_not_read() {
+        let fixture =
+            InstructionsFixture::new(&[GIT, ("repo/AGENTS.md", "no"), ("repo/CLAUDE.md", "yes")]);
+        let source = RuleSource { name: "test".to_owned(), line: None, owner: RuleOwner::Person };
+        let rule = PolicyRule::parse("Read(//**/AGENTS.md)", Verdict::Deny, source).unwrap();
+        let roots = vec![fixture.path("repo/sub/work")];
+        let config =
+            PolicyEngineConfig { rules: vec![rule], roots, ..PolicyEngineConfig::default() };
+        let policy = RulePolicy::new(PolicyEngine::new(config), Vec::new());
+        fixture.check_by(&policy, &["repo/CLAUDE.md: yes"]);
+    }
+
+    #[test]
+    fn what_is_too_long_is_cut_between_characters() {
+        let long = "ü".repeat(FILE_BYTES_MAX);
+        let fixture = InstructionsFixture::new(&[
+            GIT,
+            ("own/AGENTS.md", "mine"),
+            ("repo/AGENTS.md", &long),
+            ("repo/sub/AGENTS.md", "short"),
+            ("repo/sub/work/AGENTS.md", &format!("x{long}")),
+        ]);
+        let read = fixture.read_by(&RiskPolicy);
+        let sizes: Vec<usize> = read.iter().map(|one| one.text.len()).collect();
+        assert_eq!(read.len(), 4);
+        assert_eq!(read[0].text, "mine");
+        let note = "\n\n[cut here: only the first 65536 bytes are read]";
+        assert!(read[3].text.ends_with(&format!("ü{note}")), "the nearest has all its room");
+        assert_eq!(sizes[3], FILE_BYTES_MAX - 1 + note.len());
+        assert!(sizes.iter().sum::<usize>() < ALL_BYTES_MAX + 4 * note.len(), "{sizes:?}");
+        assert!(read[1].text.contains("[cut here"), "the farthest has what is left");
+    }
+}

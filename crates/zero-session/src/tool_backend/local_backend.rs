@@ -1,0 +1,438 @@
+//! Hands on this machine: a session of a tool host.
+//!
+//! Everything that decides about a call stays with the host and its policy. This only carries: calls
+//! there, events, questions and results back, each to the call of the loop it belongs to.
+
+use std::any::Any;
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use jiff::Timestamp;
+use tokio_util::sync::CancellationToken;
+use zero_core::{
+    CallId, ErrorReason, ErrorType, RiskLevel, SessionId, ToolCall, ToolError, ToolKind,
+};
+use zero_policy::PermissionMode;
+use zero_runtime::dialect::{BUILTIN, DialectTool};
+use zero_runtime::notes::NoteStoreSet;
+use zero_runtime::tool::BoxFuture;
+use zero_runtime::tool_host::new_call_id;
+use zero_runtime::{
+    ApprovalAnswer, ApprovalQuestion, Approver, CallEvent, CallEventObserver, CallOutcome,
+    CallReport, Dialect, DialectName, Editor, Elicitor, GrantDecision, GrantStore, SavedGrant,
+    TextReader, TextReaderProvider, ToolHost, ToolHostSession, ToolHostSessionConfig,
+};
+
+use super::{
+    BackendCall, BackendResult, CallApprover, CallObserver, CatalogEntry, ToolBackend,
+    ToolBackendError, ToolCatalog, ToolList, instructions, memory_notes, prompt_commands,
+    result_content,
+};
+use crate::event::ToolCallStatus;
+use crate::store::GrantRecord;
+
+/// What the person's file of instructions is called, in the folder of their settings.
+const OWN_INSTRUCTIONS: &str = "AGENTS.md";
+/// Where the person keeps commands, in the folder of their settings.
+const OWN_COMMANDS: &str = "commands";
+
+/// The dialects, each made when it is first wanted, for all sessions together.
+#[derive(Default)]
+pub struct DialectCache {
+    canonical: OnceLock<Dialect>,
+    acp: OnceLock<Dialect>,
+    qwen: OnceLock<Dialect>,
+    opencode: OnceLock<Dialect>,
+}
+
+impl DialectCache {
+    /// The dialect of that name.
+    pub fn get(&self, name: DialectName) -> &Dialect {
+        let made = match name {
+            DialectName::Canonical => &self.canonical,
+            DialectName::Acp => &self.acp,
+            DialectName::Qwen => &self.qwen,
+            DialectName::Opencode => &self.opencode,
+        };
+        made.get_or_init(|| Dialect::new(name))
+    }
+}
+
+/// What hands on this machine are made of.
+pub struct LocalToolBackendConfig {
+    /// The host. Many sessions may share it.
+    pub host: Arc<ToolHost>,
+    /// The session.
+    pub session: SessionId,
+    /// The dialects.
+    pub dialects: Arc<DialectCache>,
+    /// How its person is asked, and who keeps what they settle.
+    pub approver: Arc<dyn CallApprover>,
+    /// How its person is asked what only they know.
+    pub elicitor: Option<Arc<dyn Elicitor>>,
+    /// How much may be done without asking; that of the settings when absent.
+    pub mode: Option<PermissionMode>,
+    /// What the person settled earlier.
+    pub standing: Vec<GrantRecord>,
+    /// The editor the person works with.
+    pub editor: Option<Arc<dyn Editor>>,
+    /// Folder of the person's settings, with `AGENTS.md` and `commands`.
+    pub own_folder: Option<PathBuf>,
+    /// What has to live as long, such as the servers that bring tools. It goes after the session.
+    pub keep: Box<dyn Any + Send + Sync>,
+}
+
+/// Hands on this machine. When they are dropped, what their session started ends.
+pub struct LocalToolBackend {
+    host: Arc<ToolHost>,
+    dialects: Arc<DialectCache>,
+    toolboxes: Arc<ToolListCache>,
+    switchboard: Arc<CallRouter>,
+    own_folder: Option<PathBuf>,
+    alive: Arc<LocalHostSession>,
+}
+
+/// The tools of a host in the words of each dialect, made anew when they have changed. All sessions of
+/// the host share them.
+#[derive(Default)]
+struct ToolListCache(Mutex<Vec<CachedToolList>>);
+
+struct CachedToolList {
+    dialect: DialectName,
+    /// Of the registry that it was made of.
+    version: u64,
+    toolbox: ToolList,
+}
+
+impl ToolListCache {
+    fn of(host: &ToolHost) -> Arc<Self> {
+        host.companion().unwrap_or_else(|| {
+            let made = Arc::<Self>::default();
+            host.keep(Arc::clone(&made));
+            made
+        })
+    }
+
+    fn get(&self, host: &ToolHost, dialect: &Dialect) -> ToolList {
+        // Before the tools are looked at: what comes in between is seen the next time.
+        let (version, name) = (host.registry().version(), dialect.name());
+        let mut made = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = made.iter().find(|it| it.dialect == name && it.version == version) {
+            return known.toolbox.clone();
+        }
+        let toolbox: ToolList =
+            dialect.offered(host.registry()).into_iter().map(bench_tool).collect();
+        made.retain(|it| it.dialect != name);
+        made.push(CachedToolList { dialect: name, version, toolbox: toolbox.clone() });
+        toolbox
+    }
+}
+
+/// In the order in which they go.
+struct LocalHostSession {
+    session: ToolHostSession,
+    _keep: Box<dyn Any + Send + Sync>,
+}
+
+impl LocalToolBackend {
+    /// Opens the session.
+    pub fn new(config: LocalToolBackendConfig) -> Result<Self, ToolBackendError> {
+        let LocalToolBackendConfig {
+            host,
+            session,
+            dialects,
+            approver,
+            elicitor,
+            mode,
+            standing,
+            editor,
+            own_folder,
+            keep,
+        } = config;
+        let switchboard = Arc::new(CallRouter::default());
+        let keeper: GrantStore = {
+            let approver = Arc::clone(&approver);
+            Arc::new(move |standing| {
+                approver.stands(standing.into_iter().map(GrantRecord::from).collect());
+            })
+        };
+        let person = RoutedApprover { switchboard: Arc::clone(&switchboard), approver };
+        let session = host
+            .open_session_with(
+                session,
+                ToolHostSessionConfig {
+                    approver: Some(Arc::new(person)),
+                    elicitor,
+                    observer: Some(Arc::clone(&switchboard) as Arc<dyn CallEventObserver>),
+                    mode,
+                    standing: standing.into_iter().map(standing_of).collect(),
+                    keeper: Some(keeper),
+                    editor,
+                    readers: Some(Arc::clone(&switchboard) as Arc<dyn TextReaderProvider>),
+                },
+            )
+            .map_err(|error| ToolBackendError::Workspace(error.message))?;
+        let alive = Arc::new(LocalHostSession { session, _keep: keep });
+        let toolboxes = ToolListCache::of(&host);
+        Ok(Self { host, dialects, toolboxes, switchboard, own_folder, alive })
+    }
+
+    async fn look_round(&self, dialect: DialectName) -> Result<ToolCatalog, ToolBackendError> {
+        let tools = self.toolboxes.get(&self.host, self.dialects.get(dialect));
+        let (workspace, policy) = (self.host.workspace().clone(), Arc::clone(self.host.policy()));
+        let own = self.own_folder.clone();
+        let memories = self.host.companion::<NoteStoreSet>();
+        let read = tokio::task::spawn_blocking(move || {
+            let own = |name: &str| own.as_ref().map(|folder| folder.join(name));
+            let remembered = memories
+                .and_then(|memories| memory_notes::remembered(&memories, &workspace, &*policy));
+            let instructions =
+                instructions::read(&workspace, own(OWN_INSTRUCTIONS).as_deref(), &*policy);
+            let instructions = remembered.into_iter().chain(instructions).collect();
+            let commands =
+                prompt_commands::read(&workspace, own(OWN_COMMANDS).as_deref(), &*policy);
+            (instructions, commands)
+        });
+        let (instructions, commands) = read
+            .await
+            .map_err(|_| ToolBackendError::Workspace("zero is shutting down".to_owned()))?;
+        Ok(ToolCatalog {
+            cwd: self.host.workspace().cwd().to_owned(),
+            system: format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
+            tools,
+            instructions,
+            commands,
+        })
+    }
+
+    async fn make(
+        &self,
+        call: BackendCall,
+        cancel: CancellationToken,
+        watch: Arc<dyn CallObserver>,
+    ) -> BackendResult {
+        let BackendCall { id, tool, input, dialect } = call;
+        let dialect = self.dialects.get(dialect);
+        let session = &self.alive.session;
+        let line = self.switchboard.connect(id, watch);
+        let call = ToolCall {
+            id: line.call.clone(),
+            session: session.id().cloned(),
+            tool,
+            input,
+            timeout: None,
+        };
+        ended(self.host.call(session, dialect, call, &cancel).await)
+    }
+}
+
+impl ToolBackend for LocalToolBackend {
+    fn bench(&self, dialect: DialectName) -> BoxFuture<'_, Result<ToolCatalog, ToolBackendError>> {
+        Box::pin(self.look_round(dialect))
+    }
+
+    fn call(
+        &self,
+        call: BackendCall,
+        cancel: CancellationToken,
+        watch: Arc<dyn CallObserver>,
+    ) -> BoxFuture<'_, BackendResult> {
+        Box::pin(self.make(call, cancel, watch))
+    }
+
+    fn set_mode(&self, mode: PermissionMode) -> BoxFuture<'_, Result<(), ToolBackendError>> {
+        self.alive.session.set_mode(Some(mode));
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn whereabouts(&self) -> String {
+        "this machine".to_owned()
+    }
+
+    fn folder(&self) -> Option<PathBuf> {
+        Some(self.host.workspace().cwd().to_owned())
+    }
+}
+
+impl Drop for LocalToolBackend {
+    fn drop(&mut self) {
+        // Ending commands takes a moment, which no asynchronous thread should wait for.
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            let alive = Arc::clone(&self.alive);
+            runtime.spawn_blocking(move || {
+                alive.session.end();
+                drop(alive);
+            });
+        }
+    }
+}
+
+fn bench_tool(offered: DialectTool) -> CatalogEntry {
+    let DialectTool { name, description, input_schema, registered } = offered;
+    let spec = registered.tool.spec();
+    // What others say of their own tools is a hint, and nothing to run several at a time by. Two
+    // plans at a time would leave whichever came last.
+    let read_only = registered.source == BUILTIN
+        && spec.risk == RiskLevel::Low
+        && matches!(spec.kind, ToolKind::Read | ToolKind::Search);
+    CatalogEntry {
+        name,
+        canonical: spec.name.to_string(),
+        description,
+        input_schema,
+        kind: spec.kind,
+        read_only,
+    }
+}
+
+/// A report as the loop takes it. What went wrong is an answer, too.
+fn ended(report: CallReport) -> BackendResult {
+    match report.outcome {
+        Ok(CallOutcome { result, rendered }) => BackendResult {
+            status: ToolCallStatus::Completed,
+            content: result_content::content(rendered.content),
+            plan: result_content::plan(&result.display),
+            display: result_content::shown(result.display),
+            locations: result_content::places(&result.locations),
+        },
+        Err(error) => BackendResult::words(status_of(&error), error.message),
+    }
+}
+
+fn status_of(error: &ToolError) -> ToolCallStatus {
+    match (error.error_type, error.reason()) {
+        (_, Some(ErrorReason::Cancelled)) => ToolCallStatus::Cancelled,
+        // The operating system's no is a failure; policy and people deny.
+        (ErrorType::PermissionDenied, Some(ErrorReason::AccessDenied | ErrorReason::ReadOnly)) => {
+            ToolCallStatus::Failed
+        }
+        (ErrorType::PermissionDenied, _) => ToolCallStatus::Denied,
+        _ => ToolCallStatus::Failed,
+    }
+}
+
+/// Which call of the loop a call of the host is, while it runs.
+#[derive(Default)]
+struct CallRouter {
+    lines: Mutex<HashMap<CallId, CallRoute>>,
+}
+
+/// The loop's end of a line.
+#[derive(Clone)]
+struct CallRoute {
+    id: String,
+    watch: Arc<dyn CallObserver>,
+}
+
+/// A call's line, until it is dropped.
+struct CallRouteGuard<'a> {
+    switchboard: &'a CallRouter,
+    call: CallId,
+}
+
+impl CallRouter {
+    fn connect(&self, id: String, watch: Arc<dyn CallObserver>) -> CallRouteGuard<'_> {
+        let call = new_call_id();
+        self.lines().insert(call.clone(), CallRoute { id, watch });
+        CallRouteGuard { switchboard: self, call }
+    }
+
+    fn far(&self, call: &CallId) -> Option<CallRoute> {
+        self.lines().get(call).cloned()
+    }
+
+    fn lines(&self) -> MutexGuard<'_, HashMap<CallId, CallRoute>> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for CallRouteGuard<'_> {
+    fn drop(&mut self) {
+        self.switchboard.lines().remove(&self.call);
+    }
+}
+
+impl CallEventObserver for CallRouter {
+    fn event(&self, event: &CallEvent) {
+        match event {
+            CallEvent::Described { call, title, kind, locations, .. } => {
+                if let Some(CallRoute { watch, .. }) = self.far(call) {
+                    watch.described(title.clone(), *kind, result_content::places(locations));
+                }
+            }
+            CallEvent::Progress { call, message } => {
+                if let Some(CallRoute { watch, .. }) = self.far(call) {
+                    watch.progress(message.clone());
+                }
+            }
+            CallEvent::Started { call } => {
+                if let Some(CallRoute { watch, .. }) = self.far(call) {
+                    watch.begun();
+                }
+            }
+            CallEvent::Output { call, text } => {
+                if let Some(CallRoute { watch, .. }) = self.far(call) {
+                    watch.printed(text);
+                }
+            }
+            // The loop knows by the call itself.
+            CallEvent::Ended { .. } => {}
+        }
+    }
+
+    fn hears_output(&self) -> bool {
+        true
+    }
+}
+
+impl TextReaderProvider for CallRouter {
+    fn reader(&self, call: &CallId) -> Option<Arc<dyn TextReader>> {
+        self.far(call)?.watch.reader()
+    }
+}
+
+/// The person of the session.
+struct RoutedApprover {
+    switchboard: Arc<CallRouter>,
+    approver: Arc<dyn CallApprover>,
+}
+
+impl Approver for RoutedApprover {
+    fn name(&self) -> &str {
+        self.approver.name()
+    }
+
+    fn unreachable(&self, question: &ApprovalQuestion) -> Option<String> {
+        self.approver.unreachable(question)
+    }
+
+    fn ask<'a>(&'a self, question: &'a ApprovalQuestion) -> BoxFuture<'a, ApprovalAnswer> {
+        Box::pin(async move {
+            match self.switchboard.far(&question.call) {
+                Some(far) => self.approver.ask(&far.id, question).await,
+                // Nobody waits for this call any more.
+                None => ApprovalAnswer::RejectOnce,
+            }
+        })
+    }
+}
+
+impl From<SavedGrant> for GrantRecord {
+    fn from(standing: SavedGrant) -> Self {
+        let SavedGrant { stand, grant, time, by } = standing;
+        let allowed = stand == GrantDecision::Allowed;
+        Self { allowed, grant, time_ms: time.as_millisecond(), by }
+    }
+}
+
+/// What was kept, as the host takes it.
+fn standing_of(kept: GrantRecord) -> SavedGrant {
+    let GrantRecord { allowed, grant, time_ms, by } = kept;
+    let time = Timestamp::from_millisecond(time_ms).unwrap_or(Timestamp::UNIX_EPOCH);
+    let stand = if allowed { GrantDecision::Allowed } else { GrantDecision::Rejected };
+    SavedGrant { stand, grant, time, by }
+}
+
+#[cfg(test)]
+mod tests;

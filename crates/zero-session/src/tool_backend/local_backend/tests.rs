@@ -1,0 +1,503 @@
+//! Hands with the tools that come with zero, in a temp folder.
+#![expect(clippy::disallowed_methods, reason = "tests set up real files")]
+
+use std::io::{BufRead as _, Read as _};
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::sync::{Notify, oneshot};
+use zero_policy::rule::{PolicyRule, RuleOwner, RuleSource};
+use zero_policy::{PolicyEngine, PolicyEngineConfig, Verdict};
+use zero_runtime::{AnyTool, RulePolicy, ToolHostConfig};
+use zero_sandbox::{StateDir, Workspace};
+
+use super::*;
+use crate::event::{CallDisplay, FilePosition, ResultContent};
+
+// Commands are started by this program under another name.
+zero_sandbox::dispatch_helper_before_main!();
+
+/// Says the same to every question, and remembers what it heard.
+struct FixedApprover {
+    answer: ApprovalAnswer,
+    asked: Mutex<Vec<(String, ApprovalQuestion)>>,
+    stood: Mutex<Vec<Vec<GrantRecord>>>,
+}
+
+impl FixedApprover {
+    fn new(answer: ApprovalAnswer) -> Arc<Self> {
+        Arc::new(Self { answer, asked: Mutex::default(), stood: Mutex::default() })
+    }
+
+    fn asked(&self) -> usize {
+        self.asked.lock().unwrap().len()
+    }
+}
+
+impl CallApprover for FixedApprover {
+    fn ask<'a>(
+        &'a self,
+        call: &'a str,
+        question: &'a ApprovalQuestion,
+    ) -> BoxFuture<'a, ApprovalAnswer> {
+        self.asked.lock().unwrap().push((call.to_owned(), question.clone()));
+        Box::pin(std::future::ready(self.answer))
+    }
+
+    fn stands(&self, standing: Vec<GrantRecord>) {
+        self.stood.lock().unwrap().push(standing);
+    }
+}
+
+/// Nobody, who says what to do about it.
+struct UnattendedApprover;
+
+impl CallApprover for UnattendedApprover {
+    fn unreachable(&self, question: &ApprovalQuestion) -> Option<String> {
+        Some(format!("allow `{}` in the settings", question.tool))
+    }
+
+    fn ask<'a>(&'a self, _: &'a str, _: &'a ApprovalQuestion) -> BoxFuture<'a, ApprovalAnswer> {
+        Box::pin(std::future::ready(ApprovalAnswer::AllowOnce))
+    }
+
+    fn stands(&self, _: Vec<GrantRecord>) {}
+}
+
+/// Writes down what it hears.
+#[derive(Default)]
+struct RecordingObserver {
+    described: Mutex<Vec<(String, ToolKind, Vec<FilePosition>)>>,
+    progress: Mutex<Vec<String>>,
+    /// `begun`, and what was printed after it.
+    printed: Mutex<String>,
+    spoke: Notify,
+}
+
+impl CallObserver for RecordingObserver {
+    fn described(&self, title: String, kind: ToolKind, locations: Vec<FilePosition>) {
+        self.described.lock().unwrap().push((title, kind, locations));
+    }
+
+    fn progress(&self, message: String) {
+        self.progress.lock().unwrap().push(message);
+        self.spoke.notify_one();
+    }
+
+    fn begun(&self) {
+        self.printed.lock().unwrap().push_str("begun: ");
+    }
+
+    fn printed(&self, text: &str) {
+        self.printed.lock().unwrap().push_str(text);
+    }
+}
+
+struct BackendFixture {
+    temp: tempfile::TempDir,
+    host: Arc<ToolHost>,
+    dialects: Arc<DialectCache>,
+}
+
+impl BackendFixture {
+    fn new(rules: &[(Verdict, &str)]) -> Self {
+        // Not in `/tmp`, where a command would see the way to it in its own.
+        let temp = tempfile::tempdir_in("/var/tmp").unwrap();
+        let folder = temp.path().canonicalize().unwrap();
+        std::fs::create_dir(folder.join("work")).unwrap();
+        let rule = |(verdict, text): &(Verdict, &str)| {
+            let source =
+                RuleSource { name: "test".to_owned(), line: None, owner: RuleOwner::Person };
+            PolicyRule::parse(text, *verdict, source).unwrap()
+        };
+        let engine = PolicyEngine::new(PolicyEngineConfig {
+            rules: rules.iter().map(rule).collect(),
+            roots: vec![folder.join("work")],
+            ..PolicyEngineConfig::default()
+        });
+        let search_path = vec!["/usr/bin".into(), "/bin".into()];
+        let host = ToolHost::new(ToolHostConfig {
+            policy: Arc::new(RulePolicy::new(engine, search_path)),
+            ..ToolHostConfig::new(
+                Workspace::open(&[folder.join("work")], None).unwrap(),
+                StateDir::new(folder.join("state")),
+            )
+        });
+        host.registry().add(BUILTIN, zero_tools::builtin()).unwrap();
+        Self { temp, host: Arc::new(host), dialects: Arc::default() }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.temp.path().canonicalize().unwrap().join("work").join(name)
+    }
+
+    fn put(&self, name: &str, text: &str) {
+        std::fs::write(self.path(name), text).unwrap();
+    }
+
+    fn config(&self, session: &str, approver: &Arc<FixedApprover>) -> LocalToolBackendConfig {
+        LocalToolBackendConfig {
+            host: Arc::clone(&self.host),
+            session: SessionId::new(session).unwrap(),
+            dialects: Arc::clone(&self.dialects),
+            approver: Arc::clone(approver) as Arc<dyn CallApprover>,
+            elicitor: None,
+            mode: None,
+            standing: Vec::new(),
+            editor: None,
+            own_folder: Some(self.path("../own")),
+            keep: Box::new(()),
+        }
+    }
+
+    fn hands(&self, session: &str, approver: &Arc<FixedApprover>) -> LocalToolBackend {
+        LocalToolBackend::new(self.config(session, approver)).unwrap()
+    }
+}
+
+fn order(id: &str, tool: &str, input: Value) -> BackendCall {
+    let dialect = DialectName::Canonical;
+    BackendCall { id: id.to_owned(), tool: tool.to_owned(), input, dialect }
+}
+
+async fn call(
+    hands: &LocalToolBackend,
+    tool: &str,
+    input: Value,
+) -> (BackendResult, Arc<RecordingObserver>) {
+    let watch = Arc::new(RecordingObserver::default());
+    let heard = Arc::clone(&watch) as Arc<dyn CallObserver>;
+    let end = hands.call(order("call_1", tool, input), CancellationToken::new(), heard).await;
+    (end, watch)
+}
+
+/// The words of a result.
+fn said(end: &BackendResult) -> &str {
+    match &end.content[..] {
+        [ResultContent::Text { text }] => text,
+        content => panic!("{content:?}"),
+    }
+}
+
+fn place(path: &Path) -> FilePosition {
+    FilePosition { path: path.display().to_string(), line: None }
+}
+
+#[tokio::test]
+async fn a_file_is_read_without_a_question() {
+    let fixture = BackendFixture::new(&[]);
+    fixture.put("a.txt", "one\ntwo\n");
+    let no = FixedApprover::new(ApprovalAnswer::RejectOnce);
+    let hands = fixture.hands("s", &no);
+    let (end, watch) = call(&hands, "Read", json!({"file_path": "a.txt"})).await;
+    assert_eq!((end.status, said(&end)), (ToolCallStatus::Completed, "     1\tone\n     2\ttwo"));
+    assert!(matches!(&end.display, Some(CallDisplay::Markdown { .. })), "{end:?}");
+    assert_eq!(end.locations, [place(&fixture.path("a.txt"))]);
+    let described = watch.described.lock().unwrap();
+    assert_eq!(described.len(), 1);
+    let (title, kind, locations) = &described[0];
+    assert_eq!((title.as_str(), *kind), ("Read `a.txt`", ToolKind::Read));
+    assert_eq!(*locations, [place(&fixture.path("a.txt"))]);
+    assert_eq!(no.asked(), 0);
+    assert!(hands.switchboard.lines().is_empty(), "nothing is left of a call");
+}
+
+#[tokio::test]
+async fn who_says_no_is_heard_and_the_model_told() {
+    let fixture = BackendFixture::new(&[]);
+    let no = FixedApprover::new(ApprovalAnswer::RejectOnce);
+    let hands = fixture.hands("s", &no);
+    let (end, _) = call(&hands, "Write", json!({"file_path": "a", "content": "x"})).await;
+    assert_eq!(end.status, ToolCallStatus::Denied);
+    assert!(said(&end).contains("rejected by the person"), "{}", said(&end));
+    assert!(!fixture.path("a").exists());
+    let asked = no.asked.lock().unwrap();
+    let (id, question) = &asked[0];
+    assert_eq!((id.as_str(), question.tool.as_str()), ("call_1", "Write"), "by the loop's own id");
+    assert!(no.stood.lock().unwrap().is_empty(), "it counts once");
+}
+
+#[tokio::test]
+async fn where_nobody_can_be_asked_the_model_hears_how_to_allow_it() {
+    let fixture = BackendFixture::new(&[]);
+    let config = fixture.config("s", &FixedApprover::new(ApprovalAnswer::AllowOnce));
+    let hands = LocalToolBackend::new(LocalToolBackendConfig {
+        approver: Arc::new(UnattendedApprover),
+        ..config
+    })
+    .unwrap();
+    let (end, _) = call(&hands, "Write", json!({"file_path": "a", "content": "x"})).await;
+    assert_eq!(end.status, ToolCallStatus::Denied);
+    assert!(said(&end).contains("to allow it, allow `Write` in the settings"), "{}", said(&end));
+    assert!(!fixture.path("a").exists());
+}
+
+#[tokio::test]
+async fn who_says_yes_sees_the_change() {
+    let fixture = BackendFixture::new(&[]);
+    fixture.put("a", "old\n");
+    let yes = FixedApprover::new(ApprovalAnswer::AllowOnce);
+    let hands = fixture.hands("s", &yes);
+    call(&hands, "Read", json!({"file_path": "a"})).await;
+    let (end, _) = call(&hands, "Write", json!({"file_path": "a", "content": "new\n"})).await;
+    assert_eq!(end.status, ToolCallStatus::Completed, "{end:?}");
+    let Some(CallDisplay::Diff { path, unified, old_text, new_text, partial }) = &end.display
+    else {
+        panic!("{end:?}")
+    };
+    assert_eq!((path.as_str(), *partial), ("a", false));
+    assert!(unified.contains("-old\n+new"), "{unified}");
+    assert_eq!((old_text.as_deref(), new_text.as_deref()), (Some("old\n"), Some("new\n")));
+    assert_eq!(std::fs::read_to_string(fixture.path("a")).unwrap(), "new\n");
+    assert!(yes.asked.lock().unwrap()[0].1.preview.is_some());
+}
+
+#[tokio::test]
+async fn a_task_list_is_the_plan_of_the_session() {
+    let fixture = BackendFixture::new(&[]);
+    let hands = fixture.hands("s", &FixedApprover::new(ApprovalAnswer::RejectOnce));
+    let todo = json!({"content": "Test", "status": "in_progress", "activeForm": "Testing"});
+    let (end, _) = call(&hands, "TodoWrite", json!({ "todos": [todo] })).await;
+    assert_eq!((end.status, &end.display), (ToolCallStatus::Completed, &None), "{end:?}");
+    let plan = end.plan.unwrap();
+    assert_eq!((plan.len(), &*plan[0].content, &*plan[0].status), (1, "Test", "in_progress"));
+    let bench = hands.bench(DialectName::Canonical).await.unwrap();
+    let lists = bench.tools.iter().find(|tool| tool.canonical == "TodoWrite").unwrap();
+    assert!(!lists.read_only, "two at a time would leave whichever came last");
+    let (end, _) = call(&hands, "LS", json!({})).await;
+    assert_eq!(end.plan, None);
+}
+
+#[tokio::test]
+async fn a_session_is_told_what_earlier_ones_kept() {
+    let fixture = BackendFixture::new(&[]);
+    let state = StateDir::new(fixture.path("../state"));
+    fixture.host.keep(Arc::new(NoteStoreSet::new(Some(fixture.path("../own")), state)));
+    let yes = FixedApprover::new(ApprovalAnswer::AllowOnce);
+    let hands = fixture.hands("s", &yes);
+    let save = json!({"action": "save", "name": "tabs", "text": "Use tabs."});
+    let (end, _) = call(&hands, "Memory", save).await;
+    assert_eq!(end.status, ToolCallStatus::Completed, "{end:?}");
+    assert_eq!(yes.asked(), 1, "what later sessions are told is for the person to decide");
+    let later = fixture.hands("t", &yes);
+    let bench = later.bench(DialectName::Canonical).await.unwrap();
+    let told = &bench.instructions[0];
+    assert_eq!(told.path, "memory");
+    assert!(told.text.contains("tabs (project, by agent in session s, 20"), "{}", told.text);
+    assert!(told.text.ends_with("\n> Use tabs."), "{}", told.text);
+    let (end, _) = call(&later, "Memory", json!({"action": "list"})).await;
+    assert_eq!((end.status, yes.asked()), (ToolCallStatus::Completed, 1), "to look is allowed");
+}
+
+#[tokio::test]
+async fn a_mistake_is_an_answer() {
+    let fixture = BackendFixture::new(&[(Verdict::Deny, "Read(secret)")]);
+    fixture.put("secret", "x");
+    let yes = FixedApprover::new(ApprovalAnswer::AllowSession);
+    let hands = fixture.hands("s", &yes);
+    for (tool, input, status, words) in [
+        ("Raed", json!({}), ToolCallStatus::Failed, "did you mean"),
+        ("Read", json!({"path": 1}), ToolCallStatus::Failed, "file_path"),
+        ("Read", json!({"file_path": "none"}), ToolCallStatus::Failed, "none"),
+        ("Read", json!({"file_path": "secret"}), ToolCallStatus::Denied, "denied by rule"),
+        ("read_file", json!({"path": "a"}), ToolCallStatus::Failed, "there is no tool"),
+    ] {
+        let (end, _) = call(&hands, tool, input).await;
+        assert_eq!(end.status, status, "{tool}: {end:?}");
+        assert!(said(&end).contains(words), "{tool}: {}", said(&end));
+    }
+    assert_eq!(yes.asked(), 0);
+}
+
+#[tokio::test]
+async fn a_call_is_made_in_its_dialect() {
+    let fixture = BackendFixture::new(&[]);
+    fixture.put("a.txt", "one\n");
+    let hands = fixture.hands("s", &FixedApprover::new(ApprovalAnswer::RejectOnce));
+    for (dialect, tool, field) in [
+        (DialectName::Acp, "read_file", "path"),
+        (DialectName::Qwen, "read_file", "absolute_path"),
+        (DialectName::Opencode, "read", "path"),
+    ] {
+        let input = json!({field: fixture.path("a.txt")});
+        let order = BackendCall { dialect, ..order("c", tool, input) };
+        let end = hands
+            .call(order, CancellationToken::new(), Arc::new(RecordingObserver::default()))
+            .await;
+        assert_eq!(
+            (end.status, said(&end)),
+            (ToolCallStatus::Completed, "one"),
+            "{dialect}: {end:?}"
+        );
+        let bench = hands.bench(dialect).await.unwrap();
+        assert!(bench.tools.iter().any(|known| known.name == tool && known.canonical == "Read"));
+    }
+}
+
+#[tokio::test]
+async fn a_running_command_is_stopped() {
+    let fixture = BackendFixture::new(&[(Verdict::Allow, "Bash(sleep:*)")]);
+    let hands = fixture.hands("s", &FixedApprover::new(ApprovalAnswer::RejectOnce));
+    let (watch, cancel) = (Arc::new(RecordingObserver::default()), CancellationToken::new());
+    let order = order("c", "Bash", json!({"command": "echo on; sleep 600"}));
+    let running = hands.call(order, cancel.clone(), Arc::clone(&watch) as Arc<dyn CallObserver>);
+    let stop = async {
+        watch.spoke.notified().await;
+        cancel.cancel();
+    };
+    let (end, ()) = tokio::join!(running, stop);
+    assert_eq!(end.status, ToolCallStatus::Cancelled, "{end:?}");
+    assert!(watch.progress.lock().unwrap()[0].contains("on"), "it ran");
+    assert!(hands.switchboard.lines().is_empty());
+}
+
+#[tokio::test]
+async fn what_the_person_settles_is_kept_and_comes_back() {
+    let fixture = BackendFixture::new(&[]);
+    let yes = FixedApprover::new(ApprovalAnswer::AllowSession);
+    let write = |name: &str| json!({"file_path": name, "content": "x"});
+    let kept = {
+        let hands = fixture.hands("s", &yes);
+        for name in ["a", "b"] {
+            let (end, _) = call(&hands, "Write", write(name)).await;
+            assert_eq!(end.status, ToolCallStatus::Completed, "{end:?}");
+        }
+        yes.stood.lock().unwrap().pop().unwrap()
+    };
+    assert_eq!(yes.asked(), 2);
+    assert!(!kept.is_empty() && kept.iter().all(|one| one.allowed && one.by == "person"));
+
+    let no = FixedApprover::new(ApprovalAnswer::RejectOnce);
+    let config = LocalToolBackendConfig { standing: kept.clone(), ..fixture.config("s", &no) };
+    let hands = LocalToolBackend::new(config).unwrap();
+    std::fs::remove_file(fixture.path("a")).unwrap();
+    let (end, _) = call(&hands, "Write", write("a")).await;
+    assert_eq!((end.status, no.asked()), (ToolCallStatus::Completed, 0), "{end:?}");
+    // It is this session's, and nobody else's.
+    let other = fixture.hands("other", &no);
+    std::fs::remove_file(fixture.path("a")).unwrap();
+    let (end, _) = call(&other, "Write", write("a")).await;
+    assert_eq!((end.status, no.asked()), (ToolCallStatus::Denied, 1), "{end:?}");
+
+    // Who plans is not talked round by what was allowed before, nor by what somebody allows now.
+    for (mode, standing) in [(Some(PermissionMode::Plan), kept), (None, Vec::new())] {
+        let planner = FixedApprover::new(ApprovalAnswer::AllowSession);
+        let config = LocalToolBackendConfig { mode, standing, ..fixture.config("p", &planner) };
+        let planning = LocalToolBackend::new(config).unwrap();
+        planning.set_mode(PermissionMode::Plan).await.unwrap();
+        for (tool, input) in [
+            ("Write", write("a")),
+            ("Bash", json!({"command": "touch a"})),
+            ("Delete", json!({"file_path": "b"})),
+        ] {
+            let (end, _) = call(&planning, tool, input).await;
+            assert_eq!(end.status, ToolCallStatus::Denied, "{tool}: {end:?}");
+            assert!(said(&end).contains("plan mode"), "{tool}: {}", said(&end));
+        }
+        assert_eq!(planner.asked(), 0);
+        let (end, _) = call(&planning, "LS", json!({})).await;
+        assert_eq!(end.status, ToolCallStatus::Completed, "looking is allowed");
+        planning.set_mode(PermissionMode::AcceptEdits).await.unwrap();
+        let (end, _) = call(&planning, "Write", write("e")).await;
+        assert_eq!((end.status, planner.asked()), (ToolCallStatus::Completed, 0), "{end:?}");
+        std::fs::remove_file(fixture.path("e")).unwrap();
+    }
+    assert!(!fixture.path("a").exists() && fixture.path("b").exists());
+}
+
+/// A tool of somebody else, which says of itself that it only reads.
+fn foreign() -> Arc<dyn AnyTool> {
+    zero_runtime::erase(zero_tools::ls::LsTool)
+}
+
+#[tokio::test]
+async fn the_bench_shows_what_there_is() {
+    let fixture = BackendFixture::new(&[]);
+    fixture.put("AGENTS.md", "Be careful.");
+    std::fs::create_dir_all(fixture.path(".zero/commands")).unwrap();
+    fixture.put(".zero/commands/fix.md", "Fix $1.");
+    std::fs::create_dir_all(fixture.path("../own/commands")).unwrap();
+    std::fs::write(fixture.path("../own/AGENTS.md"), "Be brief.").unwrap();
+    std::fs::write(fixture.path("../own/commands/fix.md"), "Mine.").unwrap();
+    let hands = fixture.hands("s", &FixedApprover::new(ApprovalAnswer::RejectOnce));
+    let bench = hands.bench(DialectName::Canonical).await.unwrap();
+    assert_eq!(bench.cwd, fixture.path("").canonicalize().unwrap());
+    assert!(bench.system.contains(std::env::consts::ARCH));
+    let texts: Vec<&str> = bench.instructions.iter().map(|one| one.text.as_str()).collect();
+    assert_eq!(texts, ["Be brief.", "Be careful."]);
+    let prompts: Vec<&str> = bench.commands.iter().map(|one| one.prompt.as_str()).collect();
+    assert_eq!(prompts, ["Mine."]);
+    let read_only = |bench: &ToolCatalog| {
+        let names = bench.tools.iter().filter(|tool| tool.read_only);
+        let mut names: Vec<String> = names.map(|tool| tool.name.clone()).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(read_only(&bench), ["Glob", "Grep", "LS", "LSP", "Read", "ReadMany"]);
+    assert_eq!(hands.whereabouts(), "this machine");
+    let again = hands.bench(DialectName::Canonical).await.unwrap();
+    assert!(Arc::ptr_eq(&again.tools.definitions(), &bench.tools.definitions()), "made once");
+    // Tools of others change what they like, whatever they say.
+    let registry = fixture.host.registry();
+    registry.remove_source(BUILTIN);
+    registry.add("elsewhere", vec![foreign()]).unwrap();
+    let bench = hands.bench(DialectName::Canonical).await.unwrap();
+    assert_eq!((bench.tools.len(), read_only(&bench).len()), (1, 0));
+}
+
+/// Says so when it goes.
+struct DropSignal(Option<oneshot::Sender<()>>);
+
+impl Drop for DropSignal {
+    fn drop(&mut self) {
+        let _ = self.0.take().map(|sender| sender.send(()));
+    }
+}
+
+#[tokio::test]
+async fn with_the_hands_goes_what_they_started() {
+    let fixture = BackendFixture::new(&[]);
+    let pipe = fixture.path("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let (sender, gone) = oneshot::channel();
+    let keep = Box::new(DropSignal(Some(sender)));
+    let yes = FixedApprover::new(ApprovalAnswer::AllowOnce);
+    let hands = LocalToolBackend::new(LocalToolBackendConfig { keep, ..fixture.config("s", &yes) })
+        .unwrap();
+    // Whoever reads hears the end once nobody is left who could write.
+    let reading = tokio::task::spawn_blocking(move || {
+        let mut lines = std::io::BufReader::new(std::fs::File::open(pipe).unwrap());
+        let mut line = String::new();
+        lines.read_line(&mut line).unwrap();
+        (line, lines)
+    });
+    let command = "exec 3>pipe; echo on >&3; sleep 600";
+    let input = json!({"command": command, "run_in_background": true});
+    let (end, _) = call(&hands, "Bash", input).await;
+    assert_eq!(end.status, ToolCallStatus::Completed, "{end:?}");
+    let (line, mut lines) = reading.await.unwrap();
+    assert_eq!(line, "on\n");
+    drop(hands);
+    let rest = tokio::task::spawn_blocking(move || {
+        let mut rest = String::new();
+        lines.read_to_string(&mut rest).map(|_| rest).unwrap()
+    });
+    let rest = tokio::time::timeout(Duration::from_secs(60), rest).await;
+    assert_eq!(rest.expect("it goes on").unwrap(), "");
+    gone.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_call_is_heard_to_begin_and_its_command_to_print() {
+    let fixture = BackendFixture::new(&[]);
+    let yes = FixedApprover::new(ApprovalAnswer::AllowOnce);
+    let hands = fixture.hands("s", &yes);
+    let (end, watch) = call(&hands, "Bash", json!({"command": "echo on; echo off"})).await;
+    assert_eq!((end.status, said(&end)), (ToolCallStatus::Completed, "on\noff\n"));
+    assert_eq!(*watch.printed.lock().unwrap(), "begun: on\noff\n");
+    let no = FixedApprover::new(ApprovalAnswer::RejectOnce);
+    let hands = fixture.hands("t", &no);
+    let (_, watch) = call(&hands, "Bash", json!({"command": "touch a; echo on"})).await;
+    assert_eq!(*watch.printed.lock().unwrap(), "", "what is not allowed does not begin");
+}

@@ -1,0 +1,342 @@
+//! Prompts that people keep as Markdown files, to be called by a slash and a name.
+//!
+//! A project's are only prompts, and say nothing that its README could not; so they need no trust.
+//! They are still somebody else's files: read without following a link, bounded, and never in the
+//! place of a command of zero's or of the person's own.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+
+use zero_runtime::Policy;
+use zero_sandbox::{FileType, FinalLinkMode, FolderHandle, Workspace};
+
+use super::PromptCommand;
+use crate::slash_commands::BUILT_IN;
+
+/// Where a workspace keeps them.
+const IN_WORKSPACE: &str = ".zero/commands";
+/// The tool as which they are read.
+const READER: &str = "Read";
+/// Files that one place may have.
+const FILES_MAX: usize = 100;
+/// Names that are looked at in one place.
+const LOOKED_AT_MAX: usize = 2_000;
+/// Folders within each other: `a/b/c.md` is `a:b:c`.
+const DEPTH_MAX: usize = 3;
+/// Most bytes of a file.
+const FILE_BYTES_MAX: u64 = 64 * 1024;
+/// Longest part of a name.
+const NAME_LEN_MAX: usize = 64;
+/// Longest description and hint, in characters.
+const LINE_LEN_MAX: usize = 200;
+
+/// The commands kept in the person's own folder, and in the workspace, by name.
+pub fn read(workspace: &Workspace, own: Option<&Path>, policy: &dyn Policy) -> Vec<PromptCommand> {
+    let mut commands = BTreeMap::new();
+    if let Some(own) = own {
+        CommandSearch { place: CommandOrigin::Own, workspace, policy, found: &mut commands }
+            .search(own);
+    }
+    let theirs = workspace.cwd().join(IN_WORKSPACE);
+    let mut project = BTreeMap::new();
+    CommandSearch { place: CommandOrigin::Project, workspace, policy, found: &mut project }
+        .search(&theirs);
+    for (name, command) in project {
+        commands.entry(name).or_insert(command);
+    }
+    for (name, ..) in BUILT_IN {
+        commands.remove(*name);
+    }
+    commands.into_values().collect()
+}
+
+/// Whose files they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum CommandOrigin {
+    /// The person's: links are followed.
+    Own,
+    /// The workspace's: none is.
+    Project,
+}
+
+struct CommandSearch<'a> {
+    place: CommandOrigin,
+    workspace: &'a Workspace,
+    policy: &'a dyn Policy,
+    found: &'a mut BTreeMap<String, PromptCommand>,
+}
+
+impl CommandSearch<'_> {
+    fn search(&mut self, start: &Path) {
+        let mut looked_at = 0;
+        let mut folders = vec![(start.to_owned(), String::new(), 1)];
+        while let Some((path, prefix, depth)) = folders.pop() {
+            let Some(folder) = self.open(&path) else { continue };
+            let Ok(mut entries) = folder.entries() else { continue };
+            entries.sort_by(|a, b| a.name.cmp(&b.name));
+            for entry in entries {
+                looked_at += 1;
+                if looked_at > LOOKED_AT_MAX || self.found.len() >= FILES_MAX {
+                    tracing::warn!(folder = %start.display(), "too many commands; some are left out");
+                    return;
+                }
+                let Some(name) = entry.name.to_str() else { continue };
+                let below = path.join(name);
+                if let Some(name) = name.strip_suffix(".md").filter(|name| is_name(name)) {
+                    let name = format!("{prefix}{name}");
+                    if let Some(file) = self.file(&folder, &below, entry.file_type) {
+                        self.keep(name, file, &below);
+                    }
+                } else if is_name(name) && depth < DEPTH_MAX {
+                    folders.push((below, format!("{prefix}{name}:"), depth + 1));
+                }
+            }
+        }
+    }
+
+    fn open(&self, path: &Path) -> Option<FolderHandle> {
+        let located = self.workspace.locate_path(path, FinalLinkMode::Follow).ok()?;
+        let is_plain = located.path() == path;
+        let may_open = match self.place {
+            CommandOrigin::Own => true,
+            CommandOrigin::Project => is_plain,
+        };
+        let is_folder = located.facts().ok()??.file_type == FileType::Directory;
+        (may_open && is_folder).then(|| located.open_folder().ok()).flatten()
+    }
+
+    fn file(&self, folder: &FolderHandle, path: &Path, file_type: FileType) -> Option<File> {
+        match (self.place, file_type) {
+            (CommandOrigin::Project, FileType::File) => {
+                let may_read = self.policy.may_read(READER, path, path);
+                may_read.then(|| folder.open_beneath(Path::new(path.file_name()?))).flatten()
+            }
+            (CommandOrigin::Own, FileType::File | FileType::Symlink) => {
+                self.workspace.locate_path(path, FinalLinkMode::Follow).ok()?.open_file().ok()
+            }
+            _ => None,
+        }
+    }
+
+    fn keep(&mut self, name: String, file: File, path: &Path) {
+        match text(file) {
+            Ok(text) => {
+                if let Some(command) = command(name.clone(), &text) {
+                    self.found.insert(name, command);
+                }
+            }
+            Err(why) => tracing::warn!(file = %path.display(), "no command: {why}"),
+        }
+    }
+}
+
+fn text(file: File) -> Result<String, &'static str> {
+    let mut bytes = Vec::new();
+    file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(|_| "it cannot be read")?;
+    if bytes.len() as u64 > FILE_BYTES_MAX {
+        return Err("it is larger than 64 KiB");
+    }
+    String::from_utf8(bytes).map_err(|_| "it is no text")
+}
+
+/// A command of this name; `None` where nothing is left to ask a model.
+fn command(name: String, text: &str) -> Option<PromptCommand> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text).replace("\r\n", "\n");
+    let (head, prompt) = front_matter(&text);
+    let prompt = prompt.trim();
+    if prompt.is_empty() {
+        return None;
+    }
+    let field = |wanted: &str| {
+        let mut fields = head.lines().filter_map(|line| line.split_once(':'));
+        let (_, value) = fields.find(|(key, _)| key.trim() == wanted)?;
+        let value = line(unquoted(value.trim()));
+        (!value.is_empty()).then_some(value)
+    };
+    let first = || {
+        let first = prompt.lines().map(|line| line.trim_start_matches('#').trim());
+        line(first.into_iter().find(|line| !line.is_empty()).unwrap_or_default())
+    };
+    Some(PromptCommand {
+        name,
+        description: field("description").unwrap_or_else(first),
+        argument_hint: field("argument-hint"),
+        prompt: prompt.to_owned(),
+    })
+}
+
+/// What stands between two lines of `---` at the beginning, and the rest.
+fn front_matter(text: &str) -> (&str, &str) {
+    let Some(after) = text.strip_prefix("---\n") else { return ("", text) };
+    if let Some(rest) = after.strip_prefix("---\n") {
+        return ("", rest);
+    }
+    match after.split_once("\n---\n") {
+        Some(parts) => parts,
+        None => match after.strip_suffix("\n---") {
+            Some(head) => (head, ""),
+            None => ("", text),
+        },
+    }
+}
+
+fn unquoted(value: &str) -> &str {
+    let inner = |quote: char| value.strip_prefix(quote)?.strip_suffix(quote);
+    inner('"').or_else(|| inner('\'')).unwrap_or(value)
+}
+
+/// One short line without control characters, for it is shown in lists.
+fn line(text: &str) -> String {
+    text.chars()
+        .filter(|c| !c.is_control())
+        .take(LINE_LEN_MAX)
+        .collect::<String>()
+        .trim()
+        .to_owned()
+}
+
+fn is_name(name: &str) -> bool {
+    let lower = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
+    let starts_well = name.bytes().next().is_some_and(lower);
+    let all_allowed = name.bytes().all(|b| lower(b) || b"_-".contains(&b));
+    starts_well && all_allowed && name.len() <= NAME_LEN_MAX
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::disallowed_methods, reason = "tests set up real files")]
+    use std::os::unix::fs::symlink;
+    use std::path::PathBuf;
+
+    use zero_runtime::RiskPolicy;
+
+    use super::*;
+
+    struct CommandsFixture {
+        temp: tempfile::TempDir,
+    }
+
+    impl CommandsFixture {
+        fn new(files: &[(&str, &str)]) -> Self {
+            let fixture = Self { temp: tempfile::tempdir().unwrap() };
+            std::fs::create_dir_all(fixture.path("work/.zero/commands")).unwrap();
+            std::fs::create_dir_all(fixture.path("own")).unwrap();
+            for (name, text) in files {
+                let path = fixture.path(name);
+                std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+                std::fs::write(path, text).unwrap();
+            }
+            fixture
+        }
+
+        fn path(&self, name: &str) -> PathBuf {
+            self.temp.path().canonicalize().unwrap().join(name)
+        }
+
+        fn read(&self) -> Vec<PromptCommand> {
+            let workspace = Workspace::open(&[self.path("work")], None).unwrap();
+            read(&workspace, Some(&self.path("own")), &RiskPolicy)
+        }
+
+        #[track_caller]
+        fn check(&self, expected: &[(&str, &str)]) {
+            let read = self.read();
+            let found: Vec<(&str, &str)> =
+                read.iter().map(|one| (one.name.as_str(), one.prompt.as_str())).collect();
+            assert_eq!(found, expected);
+        }
+    }
+
+    #[test]
+    fn commands_are_named_after_their_files() {
+        let fixture = CommandsFixture::new(&[
+            ("own/review.md", "Review $1."),
+            ("own/git/tidy.md", "Tidy."),
+            ("own/a/b/c.md", "Deep."),
+            ("own/a/b/c/d.md", "Too deep."),
+            ("work/.zero/commands/fix_2.md", "Fix."),
+            ("own/Review.md", "no"),
+            ("own/-x.md", "no"),
+            ("own/x y.md", "no"),
+            ("own/notes.txt", "no"),
+            ("own/empty.md", "  \n"),
+            ("work/.zero/commands/../up.md", "no"),
+        ]);
+        fixture.check(&[
+            ("a:b:c", "Deep."),
+            ("fix_2", "Fix."),
+            ("git:tidy", "Tidy."),
+            ("review", "Review $1."),
+        ]);
+    }
+
+    #[test]
+    fn nobody_takes_the_place_of_zeros_or_the_persons_commands() {
+        let fixture = CommandsFixture::new(&[
+            ("own/help.md", "mine"),
+            ("own/review.md", "mine"),
+            ("work/.zero/commands/review.md", "theirs"),
+            ("work/.zero/commands/mode.md", "theirs"),
+            ("work/.zero/commands/init.md", "theirs"),
+            ("work/.zero/commands/other.md", "theirs"),
+        ]);
+        fixture.check(&[("other", "theirs"), ("review", "mine")]);
+    }
+
+    #[test]
+    fn a_project_cannot_have_other_files_read() {
+        let fixture = CommandsFixture::new(&[("secret.md", "secret"), ("kept/mine.md", "mine")]);
+        let commands = fixture.path("work/.zero/commands");
+        symlink("../../../secret.md", commands.join("leak.md")).unwrap();
+        symlink("../../../kept", commands.join("folder")).unwrap();
+        symlink("/dev/zero", commands.join("zero.md")).unwrap();
+        std::fs::write(commands.join("large.md"), "x".repeat(64 * 1024 + 1)).unwrap();
+        std::fs::write(commands.join("binary.md"), b"\xff\xfe").unwrap();
+        fixture.check(&[]);
+        // The person may link to theirs.
+        symlink("../secret.md", fixture.path("own/linked.md")).unwrap();
+        symlink("../kept", fixture.path("own/folder")).unwrap();
+        fixture.check(&[("folder:mine", "mine"), ("linked", "secret")]);
+        // A folder that is a link as a whole is none of the project's.
+        std::fs::remove_dir_all(&commands).unwrap();
+        symlink("../../kept", &commands).unwrap();
+        fixture.check(&[("folder:mine", "mine"), ("linked", "secret")]);
+    }
+
+    #[test]
+    fn there_are_only_so_many() {
+        let fixture = CommandsFixture::new(&[]);
+        for number in 0..FILES_MAX + 20 {
+            let name = format!("work/.zero/commands/c{number}.md");
+            std::fs::write(fixture.path(&name), "x").unwrap();
+        }
+        assert_eq!(fixture.read().len(), FILES_MAX);
+    }
+
+    #[track_caller]
+    fn check(text: &str, description: &str, hint: Option<&str>, prompt: &str) {
+        let command = command("x".to_owned(), text).unwrap();
+        let found = (command.description.as_str(), command.argument_hint.as_deref());
+        assert_eq!((found, command.prompt.as_str()), ((description, hint), prompt), "{text:?}");
+    }
+
+    #[test]
+    fn a_head_describes_the_command() {
+        check("# Do it\n\nwell", "Do it", None, "# Do it\n\nwell");
+        check(
+            "---\ndescription: \"Does: it\"\nargument-hint: [file]\nmodel: x\n---\n\nDo $1.\n",
+            "Does: it",
+            Some("[file]"),
+            "Do $1.",
+        );
+        check("---\r\ndescription: Does\r\n---\r\nDo.\r\n", "Does", None, "Do.");
+        check("---\n---\nDo.", "Do.", None, "Do.");
+        check("---\ndescription:\n---\nDo.", "Do.", None, "Do.");
+        check("---\nnever closed\nDo.", "---", None, "---\nnever closed\nDo.");
+        check("---\ndescription: \u{1b}[31mred\n---\nDo.", "[31mred", None, "Do.");
+        check(&"x".repeat(300), &"x".repeat(200), None, &"x".repeat(300));
+        assert_eq!(command("x".to_owned(), "---\ndescription: a\n---"), None);
+    }
+}

@@ -1,0 +1,75 @@
+//! The tools on a bench, shared by everybody who holds it.
+//!
+//! They are told to the model with every request, and are the longest part of most; so what has to be
+//! made of them is made once for as long as they stay the same.
+
+use std::fmt;
+use std::ops::Deref;
+use std::sync::{Arc, OnceLock};
+
+use super::CatalogEntry;
+use crate::model::ModelToolDefinition;
+
+/// Tools, in the order in which a model is told of them. Cheap to clone.
+#[derive(Clone, Default)]
+pub struct ToolList(Arc<ToolListInner>);
+
+#[derive(Default)]
+struct ToolListInner {
+    tools: Vec<CatalogEntry>,
+    definitions: OnceLock<Arc<[ModelToolDefinition]>>,
+    weight: OnceLock<u64>,
+}
+
+impl ToolList {
+    /// As a model is told of them. The same each time, so that it can be seen that they did not change.
+    pub(crate) fn definitions(&self) -> Arc<[ModelToolDefinition]> {
+        let made = || self.iter().map(definition).collect();
+        Arc::clone(self.0.definitions.get_or_init(made))
+    }
+
+    /// What they weigh, by whatever measure: it is taken once.
+    pub(crate) fn weight(&self, of: impl Fn(&CatalogEntry) -> u64) -> u64 {
+        *self.0.weight.get_or_init(|| self.iter().map(of).fold(0, u64::saturating_add))
+    }
+}
+
+fn definition(tool: &CatalogEntry) -> ModelToolDefinition {
+    ModelToolDefinition {
+        name: tool.name.clone(),
+        description: tool.description.clone(),
+        input_schema: tool.input_schema.clone(),
+    }
+}
+
+impl Deref for ToolList {
+    type Target = [CatalogEntry];
+
+    fn deref(&self) -> &[CatalogEntry] {
+        &self.0.tools
+    }
+}
+
+impl From<Vec<CatalogEntry>> for ToolList {
+    fn from(tools: Vec<CatalogEntry>) -> Self {
+        Self(Arc::new(ToolListInner { tools, ..ToolListInner::default() }))
+    }
+}
+
+impl FromIterator<CatalogEntry> for ToolList {
+    fn from_iter<I: IntoIterator<Item = CatalogEntry>>(tools: I) -> Self {
+        Vec::from_iter(tools).into()
+    }
+}
+
+impl PartialEq for ToolList {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) || **self == **other
+    }
+}
+
+impl fmt::Debug for ToolList {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_list().entries(self.iter()).finish()
+    }
+}

@@ -1,0 +1,174 @@
+//! How much of the model's window a request takes, as well as can be told beforehand.
+
+use std::sync::Arc;
+
+use crate::event::{ResultContent, TokenUsage};
+use crate::message::{MessageBlock, ModelMessage, ToolInput};
+use crate::model::TokenPrices;
+use crate::turn::RequestContext;
+
+/// Bytes of text that make one token, roughly, in most languages and models.
+const BYTES_PER_TOKEN: u64 = 4;
+/// Tokens that a picture takes, roughly.
+const IMAGE_TOKENS: u64 = 1500;
+/// Tokens around a message or a tool.
+const FRAME_TOKENS: u64 = 8;
+
+/// Counts what the next request would send: what the provider counted last, and an estimate of what
+/// came since.
+#[derive(Clone, Debug)]
+pub(super) struct ContextMeter {
+    known: Option<u64>,
+    /// What was left after the transcript was summed up last.
+    floor: u64,
+}
+
+impl ContextMeter {
+    pub(super) fn new(known: Option<u64>) -> Self {
+        Self { known: known.filter(|tokens| *tokens > 0), floor: 0 }
+    }
+
+    /// Something was added to the transcript.
+    pub(super) fn add(&mut self, message: &ModelMessage) {
+        if let Some(known) = &mut self.known {
+            *known = known.saturating_add(message_tokens(message));
+        }
+    }
+
+    /// The provider has counted. One that does not count is helped out.
+    pub(super) fn answered(
+        &mut self,
+        usage: TokenUsage,
+        bench: &RequestContext,
+        transcript: &[Arc<ModelMessage>],
+    ) {
+        let counted = usage.input_tokens.saturating_add(usage.output_tokens);
+        let tokens = if usage.input_tokens == 0 { whole(bench, transcript) } else { counted };
+        self.known = Some(tokens);
+    }
+
+    /// The transcript was summed up.
+    pub(super) fn restarted(&mut self, bench: &RequestContext, transcript: &[Arc<ModelMessage>]) {
+        let tokens = whole(bench, transcript);
+        *self = Self { known: Some(tokens), floor: tokens };
+    }
+
+    pub(super) fn estimate(&self, bench: &RequestContext, transcript: &[Arc<ModelMessage>]) -> u64 {
+        self.known.unwrap_or_else(|| whole(bench, transcript))
+    }
+
+    /// Whether so many tokens are too many, and a summary would help: where one has just been made,
+    /// another gains nothing.
+    pub(super) fn wants_compaction(&self, tokens: u64, window: u64, percent: u8) -> bool {
+        let full = window / 100 * u64::from(percent) + window % 100 * u64::from(percent) / 100;
+        let gain = if self.floor == 0 { 0 } else { self.floor.saturating_add(window / 10) };
+        window > 0 && tokens > full && tokens > gain
+    }
+}
+
+/// What tokens cost, where the provider did not say.
+pub(super) fn priced(usage: TokenUsage, prices: Option<TokenPrices>) -> TokenUsage {
+    let (Some(prices), None) = (prices, usage.cost_usd) else { return usage };
+    let cached = usage.cache_read_tokens.saturating_add(usage.cache_write_tokens);
+    #[expect(clippy::cast_precision_loss, reason = "tokens of one answer are few")]
+    let cost = |tokens: u64, price: f64| tokens as f64 * price / 1_000_000.0;
+    let total = cost(usage.input_tokens.saturating_sub(cached), prices.input)
+        + cost(usage.output_tokens, prices.output)
+        + cost(usage.cache_read_tokens, prices.cache_read)
+        + cost(usage.cache_write_tokens, prices.cache_write);
+    TokenUsage { cost_usd: Some(total), ..usage }
+}
+
+fn whole(bench: &RequestContext, transcript: &[Arc<ModelMessage>]) -> u64 {
+    let tools = bench.tools.weight(|tool| {
+        text_tokens(&tool.description) + text_tokens(&tool.input_schema.to_string()) + FRAME_TOKENS
+    });
+    let messages = transcript.iter().map(|message| message_tokens(message));
+    text_tokens(&bench.system) + tools + messages.sum::<u64>()
+}
+
+/// Tokens of a message, roughly.
+pub(super) fn message_tokens(message: &ModelMessage) -> u64 {
+    FRAME_TOKENS + message.blocks.iter().map(block_tokens).sum::<u64>()
+}
+
+fn block_tokens(block: &MessageBlock) -> u64 {
+    match block {
+        MessageBlock::Text { text } => text_tokens(text),
+        MessageBlock::Thinking { text, opaque } => {
+            let opaque = if opaque.is_null() { 0 } else { text_tokens(&opaque.to_string()) };
+            text_tokens(text) + opaque
+        }
+        MessageBlock::Image { .. } => IMAGE_TOKENS,
+        MessageBlock::ToolUse { name, input, .. } => {
+            let input = match input {
+                ToolInput::Json(json) => text_tokens(json.as_str()),
+                ToolInput::Unreadable { unreadable, .. } => text_tokens(unreadable),
+            };
+            FRAME_TOKENS + text_tokens(name) + input
+        }
+        MessageBlock::ToolResult { content, .. } => {
+            let pieces = content.iter().map(|piece| match piece {
+                ResultContent::Text { text } => text_tokens(text),
+                ResultContent::Image { .. } => IMAGE_TOKENS,
+            });
+            FRAME_TOKENS + pieces.sum::<u64>()
+        }
+    }
+}
+
+fn text_tokens(text: &str) -> u64 {
+    u64::try_from(text.len()).unwrap_or(u64::MAX).div_ceil(BYTES_PER_TOKEN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(floor: u64, tokens: u64, window: u64, expected: bool) {
+        let meter = ContextMeter { known: Some(tokens), floor };
+        assert_eq!(meter.wants_compaction(tokens, window, 80), expected, "{tokens} of {window}");
+    }
+
+    #[test]
+    fn a_window_that_is_nearly_full_is_made_room_in() {
+        check(0, 800, 1000, false);
+        check(0, 801, 1000, true);
+        check(0, u64::MAX, 0, false);
+        check(0, 1000, u64::MAX, false);
+        check(790, 850, 1000, false);
+        check(790, 891, 1000, true);
+    }
+
+    #[test]
+    fn cached_tokens_have_their_own_price() {
+        let prices = TokenPrices { input: 1.0, output: 10.0, cache_read: 0.1, cache_write: 2.0 };
+        let usage = TokenUsage {
+            input_tokens: 3_000_000,
+            output_tokens: 1_000_000,
+            cache_read_tokens: 1_000_000,
+            cache_write_tokens: 1_000_000,
+            cost_usd: None,
+        };
+        let cost = priced(usage, Some(prices)).cost_usd.unwrap();
+        assert!((cost - 13.1).abs() < 1e-9, "{cost}");
+        let said = TokenUsage { cost_usd: Some(0.5), ..usage };
+        assert_eq!(priced(said, Some(prices)).cost_usd, Some(0.5));
+        assert_eq!(priced(usage, None).cost_usd, None);
+    }
+
+    #[test]
+    fn what_is_added_is_added_to_what_the_provider_counted() {
+        let bench = RequestContext::default();
+        let mut transcript = vec![ModelMessage::user("a".repeat(400)).into()];
+        let mut meter = ContextMeter::new(Some(0));
+        assert_eq!(meter.estimate(&bench, &transcript), 108);
+        let usage = TokenUsage { input_tokens: 90, output_tokens: 10, ..TokenUsage::default() };
+        meter.answered(usage, &bench, &transcript);
+        let more = Arc::new(ModelMessage::user("b".repeat(40)));
+        meter.add(&more);
+        transcript.push(more);
+        assert_eq!(meter.estimate(&bench, &transcript), 118);
+    }
+}

@@ -1,0 +1,94 @@
+//! Notices an agent that does the same over and over.
+//!
+//! A step is all calls of one answer with what came of them. One step repeated counts, and so does a
+//! round of a few: a model that alternates between two useless calls is as stuck as one that knows
+//! only one.
+
+use std::collections::VecDeque;
+
+/// Steps of a round.
+const PERIOD_MAX: usize = 4;
+
+/// Remembers the latest steps.
+#[derive(Clone, Debug)]
+pub(super) struct LoopGuard {
+    ask_at: u32,
+    stop_at: u32,
+    steps: VecDeque<u64>,
+    /// Whether the person let this very round go on.
+    asked: bool,
+}
+
+/// What to do after a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LoopVerdict {
+    GoOn,
+    /// Ask: it was done so many times.
+    Ask(u32),
+    /// Stop: it was done so many times.
+    Stop(u32),
+}
+
+impl LoopGuard {
+    pub(super) fn new(ask_at: u32, stop_at: u32) -> Self {
+        Self { ask_at, stop_at, steps: VecDeque::new(), asked: false }
+    }
+
+    /// Judges after one more step.
+    pub(super) fn judge(&mut self, step: u64) -> LoopVerdict {
+        let most = usize::try_from(self.stop_at.max(self.ask_at)).unwrap_or(usize::MAX);
+        self.steps.push_front(step);
+        self.steps.truncate(most.saturating_mul(PERIOD_MAX).max(1));
+        let repeats = (1..=PERIOD_MAX).map(|period| self.repeats(period)).max().unwrap_or(0);
+        if repeats < 2 {
+            self.asked = false;
+            return LoopVerdict::GoOn;
+        }
+        if repeats >= self.stop_at {
+            LoopVerdict::Stop(repeats)
+        } else if repeats >= self.ask_at && !self.asked {
+            self.asked = true;
+            LoopVerdict::Ask(repeats)
+        } else {
+            LoopVerdict::GoOn
+        }
+    }
+
+    /// How often the latest `period` steps came in a row, the latest time included.
+    fn repeats(&self, period: usize) -> u32 {
+        let same = self.steps.iter().zip(self.steps.iter().skip(period));
+        let same = same.take_while(|(newer, older)| newer == older).count();
+        let rounds = same.checked_div(period).unwrap_or(0).saturating_add(1);
+        u32::try_from(rounds).unwrap_or(u32::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Letters are steps; `.` goes on, `?` asks, `!` stops.
+    #[track_caller]
+    fn check(steps: &str, expected: &str) {
+        let mut guard = LoopGuard::new(3, 6);
+        let judge = |step: u8| match guard.judge(u64::from(step)) {
+            LoopVerdict::GoOn => '.',
+            LoopVerdict::Ask(_) => '?',
+            LoopVerdict::Stop(_) => '!',
+        };
+        assert_eq!(steps.bytes().map(judge).collect::<String>(), expected, "{steps}");
+    }
+
+    #[test]
+    fn rounds_of_up_to_four_steps_are_noticed() {
+        check("aaaaaa", "..?..!");
+        check("abcdef", "......");
+        check("aabaab", "......");
+        check("aaabaaa", "..?...?");
+        check("ababab", ".....?");
+        check("abababababab", ".....?.....!");
+        check("abcabcabc", "........?");
+        check("abcdabcdabcd", "...........?");
+        check("abcdeabcdeabcde", "...............");
+    }
+}

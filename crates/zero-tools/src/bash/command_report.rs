@@ -1,0 +1,166 @@
+//! How what a command wrote is told: in order for the model, apart for programs, in colour for
+//! people.
+
+use zero_core::{ByteSize, ResultDisplay, ToolResultPart};
+use zero_runtime::commands::plain_text;
+use zero_runtime::jobs::OutputChunk;
+use zero_runtime::{CommandOutcome, ShellEndFolder, ToolReply};
+use zero_sandbox::output_collector::{HeadTail, InterleavedOutput, OutputStream};
+use zero_sandbox::{ConfinementGap, Workspace};
+
+use super::{BashOutput, quarantine_notice, signal_name};
+
+/// What a signal adds to its number to make an exit code, as shells do it.
+const SIGNAL_BASE: i32 = 128;
+
+/// A command's end, ready to be told.
+pub(super) struct CommandReport {
+    text: String,
+    shown: String,
+    output: BashOutput,
+}
+
+impl CommandReport {
+    pub(super) fn of(outcome: &CommandOutcome, workspace: &Workspace) -> Self {
+        let CommandOutcome { output, ended, folder, spill_file, missing, settled, network } =
+            outcome;
+        let omitted = output.mixed.omitted_bytes();
+        let code = ended.exit_code.or_else(|| Some(SIGNAL_BASE + ended.signal?)).unwrap_or(-1);
+        let signal = ended.signal.map(signal_name);
+        let (cwd, mut notes) = match folder {
+            ShellEndFolder::Same => (None, Vec::new()),
+            ShellEndFolder::Moved(folder) => (Some(workspace.shown(folder)), Vec::new()),
+            ShellEndFolder::Outside(folder) => (
+                Some(".".to_owned()),
+                vec![format!(
+                    "the shell ended in `{}`, which is outside the workspace; the next command starts in the workspace root again",
+                    folder.display()
+                )],
+            ),
+        };
+        notes.extend(missing.iter().map(weaker));
+        if output.spill_error.is_some() && omitted > 0 {
+            notes.push("the rest of the output could not be kept".to_owned());
+        }
+        notes.extend(quarantine_notice::notes(settled, workspace));
+        notes.extend(network.iter().cloned());
+        let place = spill_file.as_deref();
+        let mut text = mixed_text(&output.mixed, place);
+        let mut last = Vec::new();
+        match &signal {
+            Some(signal) => last.push(format!("(ended by {signal}, exit code {code})")),
+            None if code != 0 => last.push(format!("(exit code {code})")),
+            None => {}
+        }
+        if let ShellEndFolder::Moved(_) = folder {
+            last.push(format!("(now in `{}`)", cwd.as_deref().unwrap_or(".")));
+        }
+        last.extend(notes.iter().map(|note| format!("({note})")));
+        if text.is_empty() && last.is_empty() {
+            last.push("(no output)".to_owned());
+        }
+        for line in &last {
+            if !text.is_empty() && !text.ends_with('\n') {
+                text.push('\n');
+            }
+            text.push_str(line);
+        }
+        let raw: Vec<u8> = output
+            .mixed
+            .head()
+            .chain(output.mixed.tail())
+            .flat_map(|run| run.bytes)
+            .copied()
+            .collect();
+        let mut shown = String::from_utf8_lossy(&raw).into_owned();
+        if code != 0 {
+            shown.push_str(&format!("\n(exit code {code})"));
+        }
+        Self {
+            text,
+            shown,
+            output: BashOutput {
+                stdout: stream_text(&output.stdout, place),
+                stderr: stream_text(&output.stderr, place),
+                exit_code: Some(code),
+                signal,
+                cwd,
+                truncated: (omitted > 0).then_some(true),
+                spill_file: spill_file.clone(),
+                job_id: None,
+                taken_away: quarantine_notice::taken_away(settled, workspace),
+                notes,
+            },
+        }
+    }
+
+    pub(super) fn reply(self) -> ToolReply<BashOutput> {
+        ToolReply {
+            content: vec![ToolResultPart::Text(self.text)],
+            display: ResultDisplay::markdown(self.shown),
+            output: self.output,
+            locations: Vec::new(),
+        }
+    }
+}
+
+/// What a job wrote: to one stream, or to both in the order it came.
+pub(crate) fn text_of(pieces: &[OutputChunk], stream: Option<OutputStream>) -> String {
+    let wanted = pieces.iter().filter(|piece| stream.is_none_or(|s| s == piece.stream));
+    let bytes: Vec<u8> = wanted.flat_map(|piece| &piece.bytes).copied().collect();
+    plain_text::text(&bytes)
+}
+
+/// A promise of confinement that was not kept, because the settings let it be.
+pub(crate) fn weaker(gap: &ConfinementGap) -> String {
+    let ConfinementGap { property, why, .. } = gap;
+    format!(
+        "ran less confined than usual, as `sandbox.weaker` permits: `{property}` does not hold here, because {why}"
+    )
+}
+
+/// Both streams in the order they came.
+fn mixed_text(mixed: &InterleavedOutput, place: Option<&str>) -> String {
+    match mixed.omitted_bytes() {
+        0 => plain_text::text_of(mixed.head().chain(mixed.tail())),
+        omitted => {
+            let (head, tail) =
+                (plain_text::text_of(mixed.head()), plain_text::text_of(mixed.tail()));
+            cut(&head, omitted, mixed.total_bytes(), &tail, place)
+        }
+    }
+}
+
+/// One stream.
+pub(crate) fn stream_text(kept: &HeadTail, place: Option<&str>) -> String {
+    match kept.omitted_bytes() {
+        0 => plain_text::text(&[kept.head(), kept.tail()].concat()),
+        omitted => {
+            let (head, tail) = (plain_text::text(kept.head()), plain_text::text(kept.tail()));
+            cut(&head, omitted, kept.total_bytes(), &tail, place)
+        }
+    }
+}
+
+fn cut(head: &str, omitted: u64, total: u64, tail: &str, place: Option<&str>) -> String {
+    let (omitted, total) = (ByteSize::bytes(omitted), ByteSize::bytes(total));
+    let rest = place.map_or_else(String::new, |place| format!("; all of it is in {place}"));
+    format!("{head}\n\n[… {omitted} of {total} left out{rest} …]\n\n{tail}")
+}
+
+#[cfg(test)]
+mod tests {
+    use zero_sandbox::SandboxProperty;
+
+    use super::*;
+
+    #[test]
+    fn what_did_not_hold_is_named_with_its_reason() {
+        let why = "`/tmp` is the host's, for reading".to_owned();
+        let gap = ConfinementGap { property: SandboxProperty::PrivateTmp, why, fix: None };
+        assert_eq!(
+            weaker(&gap),
+            "ran less confined than usual, as `sandbox.weaker` permits: `private_tmp` does not hold here, because `/tmp` is the host's, for reading"
+        );
+    }
+}

@@ -1,0 +1,274 @@
+//! Where in a text another one stands, to the letter or with a few differences forgiven.
+//!
+//! Both texts are folded: what a tolerance forgives is left out of them or brought into one form.
+//! Line ends are never folded away, so a place has as many lines as the text that was looked for.
+
+use std::ops::Range;
+
+use memchr::memmem;
+
+use super::apply::MatchTolerance;
+
+/// Largest text in which differences are forgiven; a larger one must match to the letter.
+const FOLD_BYTES_MAX: usize = 16_000_000;
+
+/// Bytes of a text.
+pub(super) type MatchRange = Range<usize>;
+
+/// All places of `old` in order, by the least forgiving comparison that finds any. Two of them may
+/// overlap.
+pub(super) fn find(text: &[u8], old: &str) -> Option<(Vec<MatchRange>, MatchTolerance)> {
+    let ladder = MatchTolerance::LADDER.into_iter();
+    ladder.filter(|tolerance| applies(*tolerance, text, old)).find_map(|tolerance| {
+        let places = match tolerance {
+            MatchTolerance::Exact => exact_places(text, old),
+            _ => folded_places(text, old, tolerance),
+        };
+        (!places.is_empty()).then_some((places, tolerance))
+    })
+}
+
+fn applies(tolerance: MatchTolerance, text: &[u8], old: &str) -> bool {
+    let can_fold = text.len() <= FOLD_BYTES_MAX;
+    match tolerance {
+        // Who writes bare newlines does not see how lines end, so two places that differ only in
+        // that are the same to them.
+        MatchTolerance::Exact => {
+            let sees_endings = !old.contains('\n') || old.contains('\r');
+            sees_endings || !can_fold || memmem::find(text, b"\r\n").is_none()
+        }
+        _ => can_fold,
+    }
+}
+
+fn exact_places(text: &[u8], old: &str) -> Vec<MatchRange> {
+    let starts = occurrences(text, old.as_bytes(), 0);
+    starts.into_iter().map(|at| with_return(text, at..at + old.len())).collect()
+}
+
+fn folded_places(text: &[u8], old: &str, tolerance: MatchTolerance) -> Vec<MatchRange> {
+    let folded = FoldedText::new(text, tolerance);
+    let wanted = FoldedPattern::forms(old, tolerance);
+    let mut places: Vec<MatchRange> =
+        wanted.iter().flat_map(|wanted| folded.places_of(wanted)).collect();
+    places.sort_by_key(|place| (place.start, place.end));
+    places.dedup();
+    places
+}
+
+/// Where `needle` stands, without overlap except for its last `shared` bytes. One that is there only
+/// once this way is looked for again within itself: `aa` is twice in `aaa`.
+fn occurrences(text: &[u8], needle: &[u8], shared: usize) -> Vec<usize> {
+    let finder = memmem::Finder::new(needle);
+    let step = needle.len().saturating_sub(shared).max(1);
+    let mut found = Vec::new();
+    let mut from = 0;
+    while let Some(at) = text.get(from..).and_then(|rest| finder.find(rest)) {
+        found.push(from + at);
+        from += at + step;
+    }
+    if let [only] = found[..]
+        && let Some(at) = finder.find(&text[only + 1..])
+    {
+        found.push(only + 1 + at);
+    }
+    found
+}
+
+/// A place that starts between the two halves of a line ending takes in the first one.
+fn with_return(text: &[u8], place: MatchRange) -> MatchRange {
+    let splits_ending =
+        text[place.clone()].starts_with(b"\n") && text[..place.start].ends_with(b"\r");
+    // One that ends in the same way would reach into the next one.
+    let reaches_on = text[place.clone()].ends_with(b"\r");
+    if splits_ending && !reaches_on { place.start - 1..place.end } else { place }
+}
+
+/// A folded text to look for.
+struct FoldedPattern {
+    bytes: Vec<u8>,
+    /// It must start where a line does.
+    from_line_start: bool,
+    /// It must end where a line does.
+    to_line_end: bool,
+}
+
+impl FoldedPattern {
+    /// What may stand in a folded text where `old` was meant.
+    ///
+    /// White space counts as the end of a line only where a line ends. At the end of `old` nothing
+    /// says so: either it is there as it is written, or the line ends there. A first line of
+    /// nothing but white space is an empty line, not the end of any line.
+    fn forms(old: &str, tolerance: MatchTolerance) -> Vec<Self> {
+        let whole =
+            Self { bytes: fold_wanted(old, tolerance), from_line_start: false, to_line_end: false };
+        if tolerance == MatchTolerance::LineEndings {
+            return vec![whole];
+        }
+        // Of white space alone nothing would be left to recognise.
+        if old.trim().is_empty() {
+            return Vec::new();
+        }
+        let from_line_start = old.split_once('\n').is_some_and(|(first, _)| {
+            let first = first.strip_suffix('\r').unwrap_or(first);
+            !first.is_empty() && first.bytes().all(is_blank)
+        });
+        let mut forms = vec![Self { from_line_start, ..whole }];
+        let trimmed = old.trim_end_matches([' ', '\t', '\r']);
+        if trimmed.len() < old.len() {
+            let bytes = fold_wanted(trimmed, tolerance);
+            forms.push(Self { bytes, from_line_start, to_line_end: true });
+        }
+        forms
+    }
+}
+
+fn fold_wanted(old: &str, tolerance: MatchTolerance) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(old.len());
+    fold(old.as_bytes(), tolerance, TextEnd::Open, |_, kept| bytes.extend_from_slice(kept));
+    bytes
+}
+
+/// A text without what a tolerance forgives, between two newlines that are not part of it: a line
+/// starts and ends at a newline everywhere.
+struct FoldedText<'a> {
+    text: &'a [u8],
+    bytes: Vec<u8>,
+    /// From which folded byte on the text goes on at which of its bytes.
+    jumps: Vec<(usize, usize)>,
+}
+
+impl<'a> FoldedText<'a> {
+    fn new(text: &'a [u8], tolerance: MatchTolerance) -> Self {
+        let mut bytes = Vec::with_capacity(text.len() + 2);
+        bytes.push(b'\n');
+        let mut jump = (1, 0);
+        let mut jumps = vec![jump];
+        fold(text, tolerance, TextEnd::LineEnd, |at, kept| {
+            if jump.1 + (bytes.len() - jump.0) != at {
+                jump = (bytes.len(), at);
+                jumps.push(jump);
+            }
+            bytes.extend_from_slice(kept);
+        });
+        jumps.push((bytes.len(), text.len()));
+        bytes.push(b'\n');
+        Self { text, bytes, jumps }
+    }
+
+    fn places_of(&self, wanted: &FoldedPattern) -> Vec<MatchRange> {
+        let newline = |there: bool| if there { &b"\n"[..] } else { b"" };
+        let (before, after) = (newline(wanted.from_line_start), newline(wanted.to_line_end));
+        let needle = [before, &wanted.bytes, after].concat();
+        // The outer newlines are there for these only.
+        let first = 1 - before.len();
+        let within = &self.bytes[first..self.bytes.len() - 1 + after.len()];
+        let place = |at: usize| {
+            let (at, last) = (at + first, at + first + needle.len() - 1);
+            let start = if wanted.from_line_start { self.end(at) } else { self.start(at) };
+            let end = if wanted.to_line_end { self.line_end(last) } else { self.end(last) };
+            with_return(self.text, start..end)
+        };
+        occurrences(within, &needle, after.len()).into_iter().map(place).collect()
+    }
+
+    /// Where in the text a folded byte comes from.
+    fn start(&self, at: usize) -> usize {
+        let jump = self.jumps.partition_point(|(folded, _)| *folded <= at).checked_sub(1);
+        jump.map_or(0, |jump| self.jumps[jump].1 + (at - self.jumps[jump].0))
+    }
+
+    /// Where in the text what a folded byte stands for ends.
+    fn end(&self, at: usize) -> usize {
+        if at == 0 {
+            return 0;
+        }
+        let start = self.start(at);
+        let rest = &self.text[start..];
+        let length = match rest.first() {
+            Some(first) if *first != self.bytes[at] => {
+                plain_form(rest).map_or(1, |(_, length)| length)
+            }
+            _ => 1,
+        };
+        start + length
+    }
+
+    /// Where in the text the line ends whose newline is a folded byte.
+    fn line_end(&self, newline: usize) -> usize {
+        let at = self.start(newline);
+        let splits_ending = self.text[at..].starts_with(b"\n") && self.text[..at].ends_with(b"\r");
+        at - usize::from(splits_ending)
+    }
+}
+
+/// What the end of a text is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum TextEnd {
+    /// The end of its last line.
+    LineEnd,
+    /// Anything may follow.
+    Open,
+}
+
+/// Hands every piece that counts to `keep`, with where it starts.
+fn fold(text: &[u8], tolerance: MatchTolerance, end: TextEnd, mut keep: impl FnMut(usize, &[u8])) {
+    let endings_only = tolerance == MatchTolerance::LineEndings;
+    let folds = |byte: u8| if endings_only { byte == b'\r' } else { is_blank(byte) };
+    let typographic = |byte: u8| tolerance == MatchTolerance::Punctuation && !byte.is_ascii();
+    let run_of = |rest: &[u8], wanted: &dyn Fn(u8) -> bool| {
+        rest.iter().position(|byte| !wanted(*byte)).unwrap_or(rest.len())
+    };
+    let mut at = 0;
+    while at < text.len() {
+        let rest = &text[at..];
+        let blanks = run_of(rest, &folds);
+        if blanks > 0 {
+            let ends_line = match rest.get(blanks) {
+                Some(byte) => *byte == b'\n',
+                None => end == TextEnd::LineEnd && !endings_only,
+            };
+            let dropped = match (ends_line, endings_only) {
+                (false, _) => 0,
+                (true, true) => 1,
+                (true, false) => blanks,
+            };
+            if dropped < blanks {
+                keep(at, &rest[..blanks - dropped]);
+            }
+            at += blanks;
+        } else if typographic(rest[0]) {
+            let (plain, length) = plain_form(rest).unwrap_or((rest[0], 1));
+            keep(at, &[plain]);
+            at += length;
+        } else {
+            let plain = run_of(rest, &|byte| !folds(byte) && !typographic(byte));
+            keep(at, &rest[..plain]);
+            at += plain;
+        }
+    }
+}
+
+fn is_blank(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t' | b'\r')
+}
+
+/// The plain form of the typographic character at the start of `rest`, and how long that is.
+fn plain_form(rest: &[u8]) -> Option<(u8, usize)> {
+    const FORMS: &[(&[char], u8)] = &[
+        (&['\u{2018}', '\u{2019}', '\u{201A}', '\u{201B}'], b'\''),
+        (&['\u{201C}', '\u{201D}', '\u{201E}', '\u{201F}'], b'"'),
+        (
+            &['\u{2010}', '\u{2011}', '\u{2012}', '\u{2013}', '\u{2014}', '\u{2015}', '\u{2212}'],
+            b'-',
+        ),
+        (
+            &['\u{00A0}', '\u{2002}', '\u{2003}', '\u{2009}', '\u{200A}', '\u{202F}', '\u{3000}'],
+            b' ',
+        ),
+    ];
+    let head = &rest[..rest.len().min(4)];
+    let first = head.utf8_chunks().next()?.valid().chars().next()?;
+    let (_, plain) = FORMS.iter().find(|(characters, _)| characters.contains(&first))?;
+    Some((*plain, first.len_utf8()))
+}

@@ -1,0 +1,194 @@
+//! What a Grep answers: the hits that are shown, and totals that are true beyond them.
+
+use std::path::{Path, PathBuf};
+
+use zero_core::tool_result::{FileLocation, ResultDisplay, SearchHit, ToolResultPart};
+use zero_runtime::ToolReply;
+use zero_sandbox::Workspace;
+
+use super::hit_collector::{FileHits, GrepBudgetUsage, HitCollector, HitLine, HitLineRole};
+use super::search::GrepTotals;
+use super::{GrepMatch, GrepOutput, GrepOutputMode, GrepPlan};
+use crate::text_format::{counted, one_line};
+use crate::walk::denied_entries::DeniedEntries;
+
+/// Places told to an editor.
+const LOCATIONS_MAX: usize = 20;
+
+/// The hits that are shown.
+pub(super) struct GrepResults {
+    matches: Vec<GrepMatch>,
+    /// The same and the lines around them, one by one.
+    hits: Vec<SearchHit>,
+    locations: Vec<FileLocation>,
+    total_matches: u64,
+}
+
+impl GrepResults {
+    pub(super) fn new(
+        plan: &GrepPlan,
+        kept: HitCollector,
+        totals: GrepTotals,
+        workspace: &Workspace,
+    ) -> Self {
+        let room = kept.room();
+        let mut taken = GrepBudgetUsage::default();
+        let mut answer = Self {
+            matches: vec![],
+            hits: vec![],
+            locations: vec![],
+            total_matches: totals.matches,
+        };
+        for ((base, relative), found) in kept.into_files() {
+            let base = plan.bases.searched()[base].path();
+            let path = match relative.as_os_str().is_empty() {
+                true => base.to_owned(),
+                false => base.join(&relative),
+            };
+            let file = workspace.shown(&path);
+            match plan.mode {
+                GrepOutputMode::Content => {
+                    for line in found.lines {
+                        if taken.fills(room) && line.role != HitLineRole::After {
+                            break;
+                        }
+                        taken.add(&relative, &line);
+                        answer.add_line(&path, &file, line);
+                    }
+                }
+                GrepOutputMode::FilesWithMatches | GrepOutputMode::Count => {
+                    answer.add_file(plan.mode, path, file, found)
+                }
+            }
+        }
+        answer
+    }
+
+    /// Adds a line, or a match over several, of which those already there are not shown twice.
+    fn add_line(&mut self, path: &Path, file: &str, line: HitLine) {
+        let is_match = line.role == HitLineRole::Match;
+        let named = one_line(file);
+        for (number, text) in (line.number..).zip(line.text.split('\n')) {
+            let shown =
+                self.hits.last().is_some_and(|last| last.file == named && last.line >= number);
+            if !shown {
+                self.hits.push(SearchHit {
+                    file: named.clone(),
+                    line: number,
+                    text: text.to_owned(),
+                    is_match,
+                });
+            }
+        }
+        if is_match {
+            self.add_location(path.to_owned(), line.number);
+            self.matches.push(GrepMatch {
+                file: file.to_owned(),
+                line_number: line.number,
+                content: line.text,
+            });
+        }
+    }
+
+    fn add_file(&mut self, mode: GrepOutputMode, path: PathBuf, file: String, found: FileHits) {
+        let Some(first) = found.lines.into_iter().next() else { return };
+        let content = match mode {
+            GrepOutputMode::Count => found.matches.to_string(),
+            GrepOutputMode::Content | GrepOutputMode::FilesWithMatches => first.text,
+        };
+        self.add_location(path, first.number);
+        self.matches.push(GrepMatch { file, line_number: first.number, content });
+    }
+
+    fn add_location(&mut self, path: PathBuf, line: u64) {
+        if self.locations.len() < LOCATIONS_MAX {
+            self.locations.push(FileLocation { path, line: Some(line) });
+        }
+    }
+
+    pub(super) fn into_reply(
+        self,
+        plan: &GrepPlan,
+        totals: GrepTotals,
+        left_out: Option<String>,
+        denied: &DeniedEntries,
+    ) -> ToolReply<GrepOutput> {
+        let missed: Vec<String> =
+            unreadable(totals).into_iter().chain(left_out).chain(denied.note()).collect();
+        let note = note(plan.mode, self.matches.len() as u64, totals, &missed);
+        let lines = |line: &dyn Fn(&GrepMatch) -> String| {
+            let lines: Vec<String> = self.matches.iter().map(line).collect();
+            let note = note.as_ref().map_or_else(String::new, |note| format!("\n\n({note})"));
+            ToolResultPart::Text(lines.join("\n") + &note)
+        };
+        let content = match plan.mode {
+            _ if totals.matches == 0 => ToolResultPart::Text(nothing_found(plan, totals, missed)),
+            GrepOutputMode::FilesWithMatches => lines(&|found| one_line(&found.file)),
+            GrepOutputMode::Count => {
+                lines(&|found| format!("{}:{}", one_line(&found.file), found.content))
+            }
+            GrepOutputMode::Content => {
+                ToolResultPart::Matches { hits: self.hits, numbered: plan.numbered, note }
+            }
+        };
+        ToolReply {
+            content: vec![content],
+            display: ResultDisplay::markdown(format!("Found {}", found_in(totals))),
+            output: GrepOutput {
+                matches: self.matches,
+                total_matches: self.total_matches,
+                left_out: denied.count(),
+            },
+            locations: self.locations,
+        }
+    }
+}
+
+/// `12 matches in 3 files`.
+fn found_in(totals: GrepTotals) -> String {
+    let matches = counted(totals.matches, "match", "matches");
+    format!("{matches} in {}", counted(totals.matching_files, "file", "files"))
+}
+
+/// What the reader must know besides the hits shown.
+fn note(mode: GrepOutputMode, shown: u64, totals: GrepTotals, missed: &[String]) -> Option<String> {
+    let mut notes = Vec::new();
+    match mode {
+        GrepOutputMode::Content if shown < totals.matches => {
+            notes.push(format!(
+                "showing {shown} of {}; narrow the search or raise its limit",
+                found_in(totals)
+            ));
+        }
+        GrepOutputMode::FilesWithMatches | GrepOutputMode::Count
+            if shown < totals.matching_files =>
+        {
+            let files = counted(totals.matching_files, "file", "files");
+            let matches = counted(totals.matches, "match", "matches");
+            notes.push(format!(
+                "showing {shown} of {files} with {matches}; narrow the search or raise its limit"
+            ));
+        }
+        _ => {}
+    }
+    notes.extend_from_slice(missed);
+    (!notes.is_empty()).then(|| notes.join("; "))
+}
+
+fn nothing_found(plan: &GrepPlan, totals: GrepTotals, missed: Vec<String>) -> String {
+    let place = plan.bases.place();
+    let mut facts = vec![format!("{} searched", counted(totals.files, "file", "files"))];
+    if totals.binary_files > 0 {
+        facts.push(format!(
+            "{} skipped",
+            counted(totals.binary_files, "binary file", "binary files")
+        ));
+    }
+    facts.extend(missed);
+    format!("No matches found for `{}`{place} ({})", plan.pattern, facts.join(", "))
+}
+
+fn unreadable(totals: GrepTotals) -> Option<String> {
+    let files = counted(totals.unreadable_files, "file", "files");
+    (totals.unreadable_files > 0).then(|| format!("{files} could not be read"))
+}

@@ -1,0 +1,235 @@
+//! Places that a server names, as they may be told: paths of the workspace, lines and characters as
+//! people count, and nothing of files that may not be read.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use zero_core::PathZone;
+use zero_lsp::response::{LspLocation, LspPosition};
+use zero_lsp::{PositionEncoding, position, uri};
+use zero_runtime::CallContext;
+use zero_sandbox::{FinalLinkMode, ResolvedPath};
+
+use super::output::LspItem;
+use super::text_of;
+
+/// Files that are opened to tell what stands at a place, and bytes that are read of all: of places
+/// beyond that it is told where they are.
+pub(super) const FILES_MAX: usize = 60;
+pub(super) const BYTES_MAX: usize = 16_000_000;
+/// Longest line that is shown, in characters.
+pub(super) const LINE_CHARS_MAX: usize = 200;
+
+/// What became of a place.
+pub(super) enum RenderedLocation {
+    /// It may be told.
+    Item(Box<LspItem>),
+    /// Its file may not be read.
+    Denied,
+    /// It is in no file of this machine, or that is gone.
+    Nowhere,
+}
+
+/// Turns places into what may be told of them.
+pub(super) struct LocationRenderer<'a> {
+    cx: &'a CallContext,
+    encoding: PositionEncoding,
+    /// The file that was asked about.
+    asked: &'a ResolvedPath,
+    lines: HashMap<PathBuf, Option<Arc<[String]>>>,
+    bytes: usize,
+}
+
+impl<'a> LocationRenderer<'a> {
+    /// For places in the answer to a question about `asked`, which holds `text`.
+    pub(super) fn new(
+        cx: &'a CallContext,
+        encoding: PositionEncoding,
+        asked: &'a ResolvedPath,
+        text: &str,
+    ) -> Self {
+        let lines = HashMap::from([(asked.path().to_owned(), Some(lines_of(text)))]);
+        Self { cx, encoding, asked, lines, bytes: text.len() }
+    }
+
+    /// A place; one without an address is in the file that was asked about. Waits.
+    pub(super) fn tell(&mut self, place: &LspLocation) -> RenderedLocation {
+        if place.uri.is_empty() {
+            return RenderedLocation::Item(Box::new(
+                self.item(self.asked.path().to_owned(), place.start),
+            ));
+        }
+        let Some(path) = uri::to_path(&place.uri) else { return RenderedLocation::Nowhere };
+        let workspace = self.cx.workspace();
+        let Ok(file) = workspace.locate_path(&path, FinalLinkMode::Follow) else {
+            return RenderedLocation::Nowhere;
+        };
+        if file.path() != self.asked.path() && !self.may_be_told(&path, &file) {
+            return RenderedLocation::Denied;
+        }
+        self.open(&file);
+        RenderedLocation::Item(Box::new(self.item(file.path().to_owned(), place.start)))
+    }
+
+    fn may_be_told(&self, written: &Path, file: &ResolvedPath) -> bool {
+        self.cx.may_read(written, file.path())
+            && self.cx.may_read(Path::new(file.shown()), file.path())
+    }
+
+    /// Reads a file of the workspace, to tell what stands in it.
+    fn open(&mut self, file: &ResolvedPath) {
+        let is_inside = file.target().whereabouts() == PathZone::Workspace;
+        if !is_inside || self.lines.contains_key(file.path()) || self.lines.len() >= FILES_MAX {
+            return;
+        }
+        let rest = BYTES_MAX.saturating_sub(self.bytes) as u64;
+        if !file.facts().is_ok_and(|facts| facts.is_some_and(|facts| facts.size <= rest)) {
+            return;
+        }
+        let text = text_of(file, self.cx).ok();
+        self.bytes += text.as_ref().map_or(0, |(text, _)| text.len());
+        self.lines.insert(file.path().to_owned(), text.map(|(text, _)| lines_of(&text)));
+    }
+
+    fn item(&self, path: PathBuf, start: LspPosition) -> LspItem {
+        let lines = self.lines.get(&path).and_then(Option::as_ref);
+        let number = usize::try_from(start.line).unwrap_or(usize::MAX);
+        let line = lines.and_then(|lines| lines.get(number));
+        let character = match line {
+            Some(line) => self.encoding.to_character(line, start.character),
+            // Right for all that is plain, and as near as can be told for the rest.
+            None => start.character.saturating_add(1),
+        };
+        LspItem {
+            file_path: self.cx.workspace().shown(&path),
+            line: start.line.saturating_add(1),
+            character,
+            text: line.map(|line| zero_core::sanitize::shortened(line, LINE_CHARS_MAX)),
+            ..LspItem::default()
+        }
+    }
+}
+
+fn lines_of(text: &str) -> Arc<[String]> {
+    position::lines(text).map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use schemars::JsonSchema;
+    use serde::{Deserialize, Serialize};
+    use serde_json::json;
+    use zero_core::{Effects, RiskLevel, ToolError};
+    use zero_runtime::{Tool, ToolInfo, ToolReply, erase};
+    use zero_sandbox::Workspace;
+
+    use super::*;
+    use crate::test_host::TestHost;
+
+    /// Tells the first place of each of some files, as for an answer about the first of them.
+    struct RenderLocationsTool;
+
+    #[derive(Debug, Deserialize, JsonSchema)]
+    struct RenderLocationsArgs {
+        files: Vec<String>,
+    }
+
+    #[derive(Debug, Serialize, JsonSchema)]
+    struct RenderLocationsOutput {
+        lines: Vec<Option<String>>,
+    }
+
+    impl Tool for RenderLocationsTool {
+        type Args = RenderLocationsArgs;
+        type Output = RenderLocationsOutput;
+        type Plan = Vec<ResolvedPath>;
+        const NAME: &'static str = "Telling";
+
+        fn about(&self) -> ToolInfo {
+            ToolInfo::new("Tell places", RiskLevel::Low)
+        }
+
+        fn plan(&self, args: RenderLocationsArgs, at: &Workspace) -> Result<Self::Plan, ToolError> {
+            args.files.iter().map(|file| at.locate(file, FinalLinkMode::Follow)).collect()
+        }
+
+        fn effects(&self, _: &Self::Plan) -> Effects {
+            Vec::new()
+        }
+
+        async fn run(
+            &self,
+            plan: Arc<Self::Plan>,
+            cx: CallContext,
+        ) -> Result<ToolReply<RenderLocationsOutput>, ToolError> {
+            let told = cx.blocking(move |cx| {
+                let mut teller =
+                    LocationRenderer::new(cx, PositionEncoding::Utf8, &plan[0], "first\n");
+                let tell = |file: &ResolvedPath| {
+                    let place = LspLocation {
+                        uri: uri::of_path(file.path()),
+                        start: LspPosition::default(),
+                    };
+                    match teller.tell(&place) {
+                        RenderedLocation::Item(item) => item.text,
+                        RenderedLocation::Denied | RenderedLocation::Nowhere => {
+                            panic!("{}", file.shown())
+                        }
+                    }
+                };
+                Ok(RenderLocationsOutput { lines: plan.iter().map(tell).collect() })
+            });
+            Ok(ToolReply::text("", told.await?))
+        }
+    }
+
+    fn lines(host: &TestHost, files: &[String]) -> Vec<Option<String>> {
+        let told = host.ok("Telling", json!({ "files": files })).structured;
+        let lines = told["lines"].as_array().unwrap().iter();
+        lines.map(|line| line.as_str().map(str::to_owned)).collect()
+    }
+
+    fn host() -> TestHost {
+        let host = TestHost::new();
+        host.write("asked", b"first\n");
+        host.add(erase(RenderLocationsTool));
+        host
+    }
+
+    #[test]
+    fn only_so_many_bytes_are_read_to_tell_what_stands_there() {
+        let host = host();
+        let large = usize::try_from(super::super::FILE_BYTES_MAX).unwrap();
+        let fit = BYTES_MAX / large;
+        let mut text = b"large\n".to_vec();
+        text.resize(large, b'x');
+        let mut files = vec!["asked".to_owned()];
+        // The bytes of the file that was asked about count too, so that one less fits.
+        for number in 0..fit {
+            files.push(format!("large{number}"));
+            host.write(&format!("large{number}"), &text);
+        }
+        host.write("small", b"small\n");
+        files.push("small".to_owned());
+        let told = lines(&host, &files);
+        let mut expected = vec![Some("first".to_owned())];
+        expected.extend(vec![Some("large".to_owned()); fit - 1]);
+        // What is too much is told without its line, and what fits comes still.
+        expected.extend([None, Some("small".to_owned())]);
+        assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn only_so_many_files_are_opened() {
+        let host = host();
+        let mut files = vec!["asked".to_owned()];
+        for number in 0..FILES_MAX {
+            files.push(format!("f{number}"));
+            host.write(&format!("f{number}"), b"other\n");
+        }
+        let told = lines(&host, &files);
+        assert_eq!(told.iter().flatten().count(), FILES_MAX);
+        assert_eq!(told.last(), Some(&None));
+    }
+}

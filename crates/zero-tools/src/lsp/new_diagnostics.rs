@@ -1,0 +1,222 @@
+//! What a change made worse: problems that a language server finds after it and did not before.
+//!
+//! Only a server that runs already is asked, and not for long: whoever changes a file waits for its
+//! change, and this is a gift on top.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use zero_core::tool_result::ToolResultPart;
+use zero_lsp::response::{DiagnosticSeverity, LspDiagnostic, LspLocation};
+use zero_lsp::{DocumentText, LanguageServerLease, LanguageServers, LspError};
+use zero_runtime::{CallContext, TextChange, ToolBound, ToolReply};
+use zero_sandbox::{FileSnapshot, FinalLinkMode, ResolvedPath, WriteOutcome};
+
+use super::location_renderer::{LocationRenderer, RenderedLocation};
+use super::query::problem;
+use crate::text_encoding::TextEncoding;
+use crate::text_format::counted;
+
+/// How long a change waits for what a server has to say about it.
+const WAIT_MAX: Duration = Duration::from_millis(2_500);
+/// Problems that are shown.
+const SHOWN_MAX: usize = 10;
+/// Largest text that a server is told of for that.
+const TEXT_BYTES_MAX: usize = 1_000_000;
+
+/// Where it stops.
+pub(crate) fn bounds() -> [ToolBound; 3] {
+    [
+        ToolBound::time("waiting for a language server that runs to say what is worse", WAIT_MAX),
+        ToolBound::count("new problems that are shown", SHOWN_MAX),
+        ToolBound::bytes("a text of which they are told", TEXT_BYTES_MAX),
+    ]
+}
+
+/// A text that was changed.
+#[derive(Debug)]
+pub(crate) struct ChangedText {
+    path: PathBuf,
+    shown: String,
+    before: Option<String>,
+    after: String,
+    is_unsaved: bool,
+}
+
+impl ChangedText {
+    /// Of a change that was made; `None` where it is no text, or too long.
+    pub(crate) fn of(file: &ResolvedPath, changed: &TextChange) -> Option<Self> {
+        let text = |bytes: &[u8]| {
+            let encoding =
+                TextEncoding::of_file(bytes).filter(|_| bytes.len() <= TEXT_BYTES_MAX)?;
+            Some(encoding.decode(bytes))
+        };
+        let before = match &changed.before {
+            FileSnapshot::File { bytes, .. } => Some(text(bytes)?),
+            _ => None,
+        };
+        Some(Self {
+            path: file.path().to_owned(),
+            shown: file.shown().to_owned(),
+            before,
+            after: text(&changed.bytes)?,
+            is_unsaved: changed.landed == WriteOutcome::NotYet,
+        })
+    }
+}
+
+/// A reply with what the change made worse, where a server says so in time.
+pub(crate) async fn with_new_problems<O>(
+    mut reply: ToolReply<O>,
+    changed: Option<ChangedText>,
+    cx: &CallContext,
+) -> ToolReply<O> {
+    let Some(changed) = changed else { return reply };
+    let asking = problems(changed, cx);
+    let said = tokio::select! {
+        said = tokio::time::timeout(WAIT_MAX, asking) => said.ok().flatten(),
+        () = cx.cancelled() => None,
+    };
+    reply.content.extend(said.map(ToolResultPart::Text));
+    reply
+}
+
+async fn problems(changed: ChangedText, cx: &CallContext) -> Option<String> {
+    let servers = cx.companion::<LanguageServers>()?;
+    // Whoever may write to a file may still not be told of what is in it.
+    if !cx.may_read(Path::new(&changed.shown), &changed.path) {
+        return None;
+    }
+    let (server, language) = servers.trusted_for(&changed.path).await?;
+    let found = compare(&server, &language, &changed).await.ok()??;
+    servers.vouch(&server).await.ok()?;
+    let (name, encoding) = (server.server().to_owned(), server.encoding());
+    let told = cx.blocking(move |cx| {
+        let file = cx.workspace().locate_path(&changed.path, FinalLinkMode::Follow)?;
+        let mut teller = LocationRenderer::new(cx, encoding, &file, &changed.after);
+        let lines = found.new.iter().take(SHOWN_MAX).filter_map(|found| {
+            let place = LspLocation { uri: String::new(), start: found.start };
+            match teller.tell(&place) {
+                RenderedLocation::Item(item) => Some(item.with(problem(found)).line()),
+                RenderedLocation::Denied | RenderedLocation::Nowhere => None,
+            }
+        });
+        let lines: Vec<String> = lines.collect();
+        Ok(worded(&name, file.shown(), &found, &lines))
+    });
+    told.await.ok().flatten()
+}
+
+/// What a server finds after a change.
+struct DiagnosticsDiff {
+    /// What it did not find before; all there is where that is not known.
+    new: Vec<LspDiagnostic>,
+    /// Whether it is known what it found before.
+    is_known: bool,
+}
+
+async fn compare(
+    server: &LanguageServerLease,
+    language: &str,
+    changed: &ChangedText,
+) -> Result<Option<DiagnosticsDiff>, LspError> {
+    let ChangedText { path, before, after, is_unsaved, .. } = changed;
+    let told = |text, is_unsaved| DocumentText { path, language, text, is_unsaved };
+    // A text that is not on disk any more: whatever becomes of this, it is told of the new one next.
+    let known = match before {
+        Some(before) => {
+            let state = server.tell(told(before, true)).await?;
+            server.wait_about(path, state, WAIT_MAX / 2).await?.map(|report| report.found.taken)
+        }
+        None => Some(Vec::new()),
+    };
+    let state = server.tell(told(after, *is_unsaved)).await?;
+    if !is_unsaved {
+        server.saved(path).await?;
+    }
+    let Some(report) = server.wait_about(path, state, WAIT_MAX).await? else { return Ok(None) };
+    let is_known = known.is_some();
+    let new = new_ones(known.unwrap_or_default(), report.found.taken);
+    Ok(Some(DiagnosticsDiff { new, is_known }))
+}
+
+/// The errors and warnings of `after` that were not there before, wherever they have moved to.
+fn new_ones(mut before: Vec<LspDiagnostic>, after: Vec<LspDiagnostic>) -> Vec<LspDiagnostic> {
+    let is_bad = |found: &LspDiagnostic| found.severity <= DiagnosticSeverity::Warning;
+    let mut new: Vec<LspDiagnostic> = after
+        .into_iter()
+        .filter(is_bad)
+        .filter(|found| {
+            let same = |old: &LspDiagnostic| {
+                (old.severity, &old.message, &old.code, &old.source)
+                    == (found.severity, &found.message, &found.code, &found.source)
+            };
+            match before.iter().position(same) {
+                Some(index) => {
+                    before.swap_remove(index);
+                    false
+                }
+                None => true,
+            }
+        })
+        .collect();
+    new.sort_by_key(|found| (found.severity, found.start));
+    new
+}
+
+fn worded(server: &str, shown: &str, found: &DiagnosticsDiff, lines: &[String]) -> Option<String> {
+    if lines.is_empty() {
+        return None;
+    }
+    let total = found.new.len() as u64;
+    let what = match found.is_known {
+        true => format!("{} in {shown}", counted(total, "new problem", "new problems")),
+        false => format!(
+            "{} in {shown}, of which some may have been there before",
+            counted(total, "problem", "problems")
+        ),
+    };
+    let rest = total.saturating_sub(lines.len() as u64);
+    let more = if rest > 0 { format!("\n({rest} more are not shown)") } else { String::new() };
+    Some(format!("{server} finds {what}:\n{}{more}", lines.join("\n")))
+}
+
+#[cfg(test)]
+mod tests {
+    use zero_lsp::response::LspPosition;
+
+    use super::*;
+
+    fn found(line: u64, severity: DiagnosticSeverity, message: &str) -> LspDiagnostic {
+        LspDiagnostic {
+            start: LspPosition { line, character: 0 },
+            severity,
+            message: message.to_owned(),
+            source: None,
+            code: None,
+        }
+    }
+
+    #[test]
+    fn only_what_was_not_there_before_is_new() {
+        use DiagnosticSeverity::{Error, Hint, Warning};
+        #[track_caller]
+        fn check(before: &[LspDiagnostic], after: &[LspDiagnostic], expected: &[&str]) {
+            let new = new_ones(before.to_vec(), after.to_vec());
+            let messages: Vec<&str> = new.iter().map(|found| found.message.as_str()).collect();
+            assert_eq!(messages, expected);
+        }
+        check(&[], &[found(1, Error, "a")], &["a"]);
+        // It moved, and is the same.
+        check(&[found(1, Error, "a")], &[found(9, Error, "a")], &[]);
+        // A second one of its kind is new.
+        check(&[found(1, Error, "a")], &[found(1, Error, "a"), found(2, Error, "a")], &["a"]);
+        check(&[found(1, Warning, "a")], &[found(1, Error, "a")], &["a"]);
+        check(
+            &[],
+            &[found(1, Warning, "w"), found(7, Error, "e"), found(2, Hint, "h")],
+            &["e", "w"],
+        );
+        check(&[found(1, Error, "gone")], &[], &[]);
+    }
+}

@@ -1,0 +1,274 @@
+//! One question, from the text that the person sees to the answer that may be told.
+
+use std::path::PathBuf;
+
+use zero_core::tool_result::ToolResultPart;
+use zero_core::{ErrorReason, FileLocation, ResultDisplay, ToolError};
+use zero_lsp::response::{
+    BoundedList, CallHierarchyEntry, LspDiagnostic, LspLocation, LspPosition, LspSymbol,
+};
+use zero_lsp::{
+    CallDirection, DocumentPosition, DocumentText, LanguageServerLease, LanguageServers, LspClient,
+    LspError, PositionEncoding, position,
+};
+use zero_runtime::{CallContext, ToolReply};
+use zero_sandbox::FinalLinkMode;
+
+use super::location_renderer::{LocationRenderer, RenderedLocation};
+use super::output::{LspItem, LspOutput};
+use super::{CursorPosition, LspOperation, LspPlan, text_of};
+
+/// Most things that are shown, and of a file's symbols.
+pub(super) const ITEMS_MAX: usize = 100;
+pub(super) const SYMBOLS_MAX: usize = 300;
+/// Files with unsaved text that a server is told of anew before it is asked.
+const UNSAVED_MAX: usize = 20;
+/// Lines of calls that are shown of one caller.
+const CALL_LINES_MAX: usize = 10;
+
+/// What was found, as the server says it.
+enum LspFindings {
+    Places(BoundedList<LspLocation>),
+    Hover(Option<String>),
+    Symbols(BoundedList<LspSymbol>),
+    Callers(BoundedList<CallHierarchyEntry>),
+    Diagnostics(BoundedList<LspDiagnostic>),
+}
+
+/// An answer, and who gave it.
+struct LspAnswer {
+    found: LspFindings,
+    server: String,
+    encoding: PositionEncoding,
+    incomplete: bool,
+}
+
+/// Asks a server, starting it if need be, and once more where it died meanwhile.
+pub(super) async fn ask(
+    servers: &LanguageServers,
+    plan: &std::sync::Arc<LspPlan>,
+    cx: &CallContext,
+) -> Result<ToolReply<LspOutput>, ToolError> {
+    let of_file = std::sync::Arc::clone(plan);
+    let (text, is_unsaved) = cx.blocking(move |cx| text_of(&of_file.file, cx)).await?;
+    let line = plan.point.map(|point| line_of(plan, &text, point)).transpose()?.unwrap_or_default();
+    let query = query(plan, line);
+    if query.is_none() && plan.operation == LspOperation::WorkspaceSymbol {
+        let shown = plan.file.shown();
+        let message = format!("there is no name at that place of `{shown}`; give one in `query`");
+        return Err(ToolError::invalid(ErrorReason::NoMatch, message).with("file", shown));
+    }
+    let mut tries = 2;
+    let answer = loop {
+        tries -= 1;
+        match ask_once(servers, plan, cx, (&text, is_unsaved), line, query).await {
+            Err(error) if error.is_of_this_life() && tries > 0 => {}
+            answer => break answer.map_err(|error| error.for_call())?,
+        }
+    };
+    let plan = std::sync::Arc::clone(plan);
+    cx.blocking(move |cx| Ok(told(&plan, cx, &text, answer))).await
+}
+
+async fn ask_once(
+    servers: &LanguageServers,
+    plan: &LspPlan,
+    cx: &CallContext,
+    (text, is_unsaved): (&str, bool),
+    line: &str,
+    query: Option<&str>,
+) -> Result<LspAnswer, LspError> {
+    let path = plan.file.path();
+    if servers.running_for(path).is_none() {
+        cx.progress("starting the language server");
+    }
+    let (server, language) = servers.for_file(path, plan.file.shown()).await?;
+    tell_unsaved(&server, &language, path, cx).await?;
+    let told = server.tell(DocumentText { path, language: &language, text, is_unsaved }).await?;
+    let position = plan.point.map_or_else(LspPosition::default, |point| LspPosition {
+        line: point.line - 1,
+        character: server.encoding().to_units(line, point.character),
+    });
+    let spot = DocumentPosition { path, position };
+    let asker = LspClient::new(&server, servers.bounds());
+    let found = match plan.operation {
+        LspOperation::GoToDefinition => LspFindings::Places(asker.definition(spot).await?),
+        LspOperation::FindReferences => LspFindings::Places(asker.references(spot).await?),
+        LspOperation::GoToImplementation => LspFindings::Places(asker.implementation(spot).await?),
+        LspOperation::Hover => LspFindings::Hover(asker.hover(spot).await?),
+        LspOperation::DocumentSymbol => LspFindings::Symbols(asker.document_symbols(path).await?),
+        LspOperation::WorkspaceSymbol => {
+            LspFindings::Symbols(asker.workspace_symbols(query.unwrap_or_default()).await?)
+        }
+        LspOperation::PrepareCallHierarchy => {
+            let taken: Vec<LspSymbol> =
+                asker.functions(spot).await?.into_iter().map(|(symbol, _)| symbol).collect();
+            let total = taken.len();
+            LspFindings::Symbols(BoundedList { taken, total })
+        }
+        LspOperation::IncomingCalls => {
+            LspFindings::Callers(asker.calls(spot, CallDirection::Incoming).await?)
+        }
+        LspOperation::OutgoingCalls => {
+            LspFindings::Callers(asker.calls(spot, CallDirection::Outgoing).await?)
+        }
+        LspOperation::Diagnostics => LspFindings::Diagnostics(asker.diagnostics(path, told).await?),
+    };
+    // Asked last: what it saw before that is in its answer.
+    servers.vouch(&server).await?;
+    Ok(LspAnswer {
+        found,
+        server: server.server().to_owned(),
+        encoding: server.encoding(),
+        incomplete: server.is_at_work(),
+    })
+}
+
+/// Tells a server anew of the other files that it knows with unsaved text: that may have changed.
+async fn tell_unsaved(
+    server: &LanguageServerLease,
+    language: &str,
+    asked: &std::path::Path,
+    cx: &CallContext,
+) -> Result<(), LspError> {
+    let unsaved: Vec<PathBuf> = server.unsaved().await;
+    for path in unsaved.into_iter().filter(|path| path != asked).take(UNSAVED_MAX) {
+        let of_path = path.clone();
+        let text = cx.blocking(move |cx| {
+            let file = cx.workspace().locate_path(&of_path, FinalLinkMode::Follow)?;
+            text_of(&file, cx)
+        });
+        match text.await {
+            Ok((text, true)) => {
+                let text = DocumentText { path: &path, language, text: &text, is_unsaved: true };
+                server.tell(text).await?;
+            }
+            // What is on disk counts again.
+            _ => server.close_file(&path).await?,
+        }
+    }
+    Ok(())
+}
+
+/// The line that is asked about.
+fn line_of<'a>(plan: &LspPlan, text: &'a str, point: CursorPosition) -> Result<&'a str, ToolError> {
+    let number = usize::try_from(point.line - 1).unwrap_or(usize::MAX);
+    position::lines(text).nth(number).ok_or_else(|| {
+        let shown = plan.file.shown();
+        let count = position::lines(text).count();
+        let message = format!("`{shown}` has {count} lines; line {} is past its end", point.line);
+        ToolError::invalid(ErrorReason::OutOfRange, message).with("file", shown)
+    })
+}
+
+/// The name that is looked for in the project.
+fn query<'a>(plan: &'a LspPlan, line: &'a str) -> Option<&'a str> {
+    let at_point = || position::word_at(line, plan.point?.character);
+    plan.query.as_deref().or_else(at_point)
+}
+
+/// What of an answer may be told. Waits.
+fn told(plan: &LspPlan, cx: &CallContext, text: &str, answer: LspAnswer) -> ToolReply<LspOutput> {
+    let LspAnswer { found, server, encoding, incomplete } = answer;
+    let mut teller = LocationRenderer::new(cx, encoding, &plan.file, text);
+    let mut output = LspOutput {
+        operation: plan.operation,
+        server,
+        total: 0,
+        items: Vec::new(),
+        hover: None,
+        denied: 0,
+        incomplete,
+    };
+    let (found, total, most) = match found {
+        LspFindings::Hover(hover) => {
+            let total = usize::from(hover.is_some());
+            output.hover = hover;
+            (Vec::new(), total, 0)
+        }
+        LspFindings::Places(mut places) => {
+            let before = places.taken.len();
+            places.taken.dedup();
+            let twice = before - places.taken.len();
+            let found = places.taken.into_iter().map(|place| (place, LspItem::default()));
+            (found.collect(), places.total - twice, ITEMS_MAX)
+        }
+        LspFindings::Symbols(symbols) => {
+            let of_file = plan.operation == LspOperation::DocumentSymbol;
+            let found = symbols.taken.into_iter().map(|symbol| {
+                let depth = of_file.then_some(symbol.depth as u64);
+                (symbol.place.clone(), LspItem { depth, ..named(symbol) })
+            });
+            (found.collect(), symbols.total, if of_file { SYMBOLS_MAX } else { ITEMS_MAX })
+        }
+        LspFindings::Callers(callers) => {
+            let found = callers.taken.into_iter().map(|CallHierarchyEntry { symbol, calls }| {
+                let lines = calls.iter().take(CALL_LINES_MAX);
+                let mut call_lines: Vec<u64> = lines.map(|call| call.line + 1).collect();
+                call_lines.dedup();
+                (symbol.place.clone(), LspItem { call_lines, ..named(symbol) })
+            });
+            (found.collect(), callers.total, ITEMS_MAX)
+        }
+        LspFindings::Diagnostics(mut problems) => {
+            problems.taken.sort_by_key(|problem| (problem.severity, problem.start));
+            let found = problems.taken.into_iter().map(|found| {
+                (LspLocation { uri: String::new(), start: found.start }, problem(&found))
+            });
+            (found.collect(), problems.total, ITEMS_MAX)
+        }
+    };
+    output.total = total as u64;
+    output.add(&mut teller, found, most);
+    let locations = output.items.iter().take(20).map(|item| FileLocation {
+        path: cx.workspace().cwd().join(&item.file_path),
+        line: Some(item.line),
+    });
+    let locations: Vec<FileLocation> = locations.collect();
+    let text = output.text(plan.file.shown());
+    let display = ResultDisplay::markdown(text.clone());
+    ToolReply { content: vec![ToolResultPart::Text(text)], display, output, locations }
+}
+
+impl LspOutput {
+    /// Adds what may be told of things that have a place.
+    fn add(
+        &mut self,
+        teller: &mut LocationRenderer<'_>,
+        found: Vec<(LspLocation, LspItem)>,
+        most: usize,
+    ) {
+        for (place, about) in found {
+            match teller.tell(&place) {
+                RenderedLocation::Item(at) if self.items.len() < most => {
+                    self.items.push(at.with(about))
+                }
+                RenderedLocation::Item(_) | RenderedLocation::Nowhere => {}
+                RenderedLocation::Denied => self.denied += 1,
+            }
+        }
+    }
+}
+
+fn named(symbol: LspSymbol) -> LspItem {
+    LspItem {
+        name: Some(symbol.name),
+        kind: Some(symbol.kind.to_owned()),
+        container: symbol.container,
+        ..LspItem::default()
+    }
+}
+
+/// A problem, wherever it is.
+pub(super) fn problem(found: &LspDiagnostic) -> LspItem {
+    let source = match (&found.source, &found.code) {
+        (Some(source), Some(code)) => Some(format!("{source} {code}")),
+        (source, code) => source.clone().or_else(|| code.clone()),
+    };
+    LspItem {
+        severity: Some(found.severity.as_str().to_owned()),
+        message: Some(found.message.clone()),
+        source,
+        ..LspItem::default()
+    }
+}

@@ -1,0 +1,191 @@
+//! Globs over the paths below a base: what Glob looks for, and what narrows a Grep.
+//!
+//! A pattern never says where to start (that is what `path` is for) and never brings back what
+//! `.gitignore` left out: it is a filter over what the walk yields, nothing more.
+
+use std::path::{Path, PathBuf};
+
+use globset::{Candidate, ErrorKind, GlobBuilder, GlobSet, GlobSetBuilder};
+use zero_core::{ErrorReason, ToolError};
+
+/// Longest pattern, in bytes.
+pub(crate) const PATTERN_BYTES_MAX: usize = 4_096;
+
+/// One or more globs over paths below a base; a path matches when any of them does.
+#[derive(Clone, Debug)]
+pub(crate) struct PathGlobSet {
+    set: GlobSet,
+    /// The patterns, cleaned, as they are matched.
+    texts: Vec<String>,
+}
+
+impl PathGlobSet {
+    /// A glob over whole paths: `*.md` is top level only, `**/*.md` any depth.
+    pub(crate) fn of_paths(text: &str) -> Result<Self, ToolError> {
+        Self::compile(vec![clean(text)?.to_owned()])
+    }
+
+    /// Globs over names at any depth, or over whole paths where they have a slash.
+    pub(crate) fn of_names<'a>(
+        texts: impl IntoIterator<Item = &'a str>,
+    ) -> Result<Self, ToolError> {
+        let anywhere =
+            |text: &str| if text.contains('/') { text.to_owned() } else { format!("**/{text}") };
+        let texts =
+            texts.into_iter().map(|text| clean(text).map(anywhere)).collect::<Result<_, _>>()?;
+        Self::compile(texts)
+    }
+
+    fn compile(texts: Vec<String>) -> Result<Self, ToolError> {
+        let mut set = GlobSetBuilder::new();
+        for text in &texts {
+            let shown = text.strip_prefix("**/").unwrap_or(text);
+            let glob = GlobBuilder::new(text).literal_separator(true).build();
+            set.add(glob.map_err(|error| bad_glob(shown, error.kind()))?);
+        }
+        let set = set.build().map_err(|error| bad_glob(&texts.join(", "), error.kind()))?;
+        Ok(Self { set, texts })
+    }
+
+    /// Whether a path below the base matches.
+    pub(crate) fn is_match(&self, relative: &Path) -> bool {
+        self.set.is_match_candidate(&Candidate::new(relative))
+    }
+
+    /// Whether it asks for hidden files by name: a component of it starts with a dot.
+    pub(crate) fn names_hidden(&self) -> bool {
+        let hidden = |part: &str| part.strip_prefix('.').is_some_and(|rest| !rest.is_empty());
+        self.texts.iter().any(|text| text.split(['/', '{', ',']).any(hidden))
+    }
+
+    /// The folder that every match lies in, as far as the pattern spells it out.
+    pub(crate) fn common_folder(&self) -> PathBuf {
+        let [text] = &self.texts[..] else { return PathBuf::new() };
+        let mut folders: Vec<&str> = text.split('/').take_while(|part| !is_glob(part)).collect();
+        // A pattern without any wildcard ends in a file's name.
+        if folders.len() == text.split('/').count() {
+            folders.pop();
+        }
+        folders.iter().collect()
+    }
+
+    /// How many components a match has at most, where the pattern bounds it.
+    pub(crate) fn depth_max(&self) -> Option<usize> {
+        let depth = |text: &String| {
+            let bounded = !text.contains("**") && !text.contains('{');
+            bounded.then(|| text.split('/').count())
+        };
+        self.texts.iter().map(depth).collect::<Option<Vec<_>>>()?.into_iter().max()
+    }
+}
+
+fn is_glob(part: &str) -> bool {
+    part.contains(['*', '?', '[', ']', '{', '}', '\\'])
+}
+
+/// Takes off what means nothing, and refuses what means something elsewhere.
+fn clean(text: &str) -> Result<&str, ToolError> {
+    let refuse =
+        |why: String| Err(ToolError::invalid(ErrorReason::BadPattern, why).with("pattern", text));
+    if text.len() > PATTERN_BYTES_MAX {
+        return refuse(format!(
+            "the glob is longer than {PATTERN_BYTES_MAX} bytes; use a shorter one"
+        ));
+    }
+    let cleaned = text.strip_prefix("./").unwrap_or(text);
+    if cleaned.is_empty() {
+        return refuse("the glob is empty; write one such as `src/**/*.rs`".to_owned());
+    }
+    if cleaned.starts_with('/') {
+        return refuse(format!(
+            "`{text}` is absolute, but a glob is matched below the searched folder; \
+             put the folder in `path` and the rest, such as `**/*.rs`, in the glob"
+        ));
+    }
+    if cleaned.split('/').any(|part| part == "..") {
+        return refuse(format!(
+            "`{text}` leads out of the searched folder; put the folder in `path` and a glob without `..` here"
+        ));
+    }
+    if cleaned.ends_with('/') {
+        return refuse(format!("`{text}` names a folder; for the files in it write `{text}**`"));
+    }
+    Ok(cleaned)
+}
+
+fn bad_glob(text: &str, kind: &ErrorKind) -> ToolError {
+    let message = format!(
+        "`{text}` is not a glob: {kind}; write one such as `src/**/*.{{ts,tsx}}`, and put a \
+         backslash before a `[`, `{{`, `*` or `?` that stands for itself"
+    );
+    ToolError::invalid(ErrorReason::BadPattern, message).with("pattern", text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(pattern: &PathGlobSet, yes: &[&str], no: &[&str]) {
+        for path in yes {
+            assert!(pattern.is_match(Path::new(path)), "{pattern:?} should match {path}");
+        }
+        for path in no {
+            assert!(!pattern.is_match(Path::new(path)), "{pattern:?} should not match {path}");
+        }
+    }
+
+    #[test]
+    fn a_star_stays_within_a_component() {
+        let path = |text| PathGlobSet::of_paths(text).unwrap();
+        check(&path("*.md"), &["a.md"], &["d/a.md"]);
+        check(&path("**/*.md"), &["a.md", "d/e/a.md"], &["a.mdx"]);
+        check(&path("./src/*.rs"), &["src/a.rs"], &["a.rs", "src/x/a.rs"]);
+        check(&path("src/**"), &["src/a", "src/x/a"], &["src", "a"]);
+        check(&path("{a,b/c}/*.[jt]s"), &["a/x.js", "b/c/x.ts"], &["b/x.js"]);
+    }
+
+    #[test]
+    fn a_name_matches_at_any_depth_and_a_path_from_the_base() {
+        let names = |texts: &[&'static str]| PathGlobSet::of_names(texts.iter().copied()).unwrap();
+        check(&names(&["*.rs"]), &["a.rs", "x/y/a.rs"], &["a.rst"]);
+        check(&names(&["src/*.rs"]), &["src/a.rs"], &["x/src/a.rs"]);
+        check(&names(&["*.a", "b"]), &["x.a", "d/b"], &["b/c"]);
+    }
+
+    #[test]
+    fn what_a_pattern_rules_out_is_known_before_walking() {
+        for (text, folder, depth, hidden) in [
+            ("*.md", "", Some(1), false),
+            ("src/lib/*.rs", "src/lib", Some(3), false),
+            ("src/lib.rs", "src", Some(2), false),
+            ("src/**/x.rs", "src", None, false),
+            ("{a,b/c}/x", "", None, false),
+            (".github/**", ".github", None, true),
+            ("**/{.env,x}", "", None, true),
+            ("a.b/.", "a.b", Some(2), false),
+        ] {
+            let pattern = PathGlobSet::of_paths(text).unwrap();
+            let found = (pattern.common_folder(), pattern.depth_max(), pattern.names_hidden());
+            assert_eq!(found, (PathBuf::from(folder), depth, hidden), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_bad_pattern_is_explained() {
+        for (text, why) in [
+            ("", "is empty"),
+            ("src/[a", "unclosed character class"),
+            ("{a", "unclosed alternate group"),
+            ("/etc/*", "put the folder in `path`"),
+            ("../*", "leads out of the searched folder"),
+            ("src/", "write `src/**`"),
+        ] {
+            let error = PathGlobSet::of_paths(text).unwrap_err();
+            assert_eq!(error.reason(), Some(ErrorReason::BadPattern));
+            assert!(error.message.contains(why), "{error}");
+        }
+        assert!(PathGlobSet::of_paths(&"{".repeat(PATTERN_BYTES_MAX)).is_err());
+        assert!(PathGlobSet::of_paths(&"a".repeat(PATTERN_BYTES_MAX + 1)).is_err());
+    }
+}

@@ -1,0 +1,132 @@
+//! What to say of a path at which nothing stands: how far it does exist, and what it may mean.
+
+use std::fs::File;
+use std::path::Path;
+
+use zero_core::{ErrorType, ToolError};
+use zero_runtime::CallContext;
+use zero_runtime::name_suggestions::nearest;
+use zero_sandbox::{FinalLinkMode, FolderHandle, ResolvedPath};
+
+/// Names in the folder that are compared with the missing one.
+const COMPARED_MAX: usize = 10_000;
+/// Names that are suggested.
+const SUGGESTED_MAX: usize = 3;
+/// Names that are looked at for a suggestion, where some may not be told.
+const CANDIDATES_MAX: usize = 16;
+
+/// Opens a file for reading; one that is missing is answered with the nearest names.
+pub fn open_file(located: &ResolvedPath, cx: &CallContext) -> Result<File, ToolError> {
+    located.open_file().map_err(|error| explain(located, error, cx))
+}
+
+/// Opens a folder; one that is missing is answered with the nearest names.
+pub fn open_folder(located: &ResolvedPath, cx: &CallContext) -> Result<FolderHandle, ToolError> {
+    located.open_folder().map_err(|error| explain(located, error, cx))
+}
+
+fn explain(located: &ResolvedPath, error: ToolError, cx: &CallContext) -> ToolError {
+    if error.error_type == ErrorType::NotFound { not_found(located, cx) } else { error }
+}
+
+/// The error for a path at which nothing stands. It says which part of the path exists and names
+/// what lies there and looks alike, in `details.name_suggestions` too; but not what may not be read.
+pub fn not_found(located: &ResolvedPath, cx: &CallContext) -> ToolError {
+    let (folder, name) = located.first_missing();
+    let beside = located.siblings(COMPARED_MAX);
+    let near: Vec<String> = nearest(&name, beside.iter().map(String::as_str), CANDIDATES_MAX)
+        .iter()
+        .map(|name| located.shown_sibling(name))
+        .filter(|shown| may_be_told(shown, cx))
+        .take(SUGGESTED_MAX)
+        .collect();
+    let mut error = located.not_found();
+    if located.shown_sibling(&name) != located.shown() {
+        error.message.push_str(&format!(": there is no `{name}` in `{folder}`"));
+    }
+    error.message.push_str(&match &near[..] {
+        [] => format!("; list `{folder}`, or look for it by its name"),
+        near => format!("; did you mean {}?", either(near)),
+    });
+    error.with("nearest", near)
+}
+
+fn may_be_told(shown: &str, cx: &CallContext) -> bool {
+    let written = Path::new(shown);
+    let ends_at = |last| cx.workspace().locate(shown, last);
+    !cx.filters_reads()
+        || [FinalLinkMode::Keep, FinalLinkMode::Follow]
+            .into_iter()
+            .all(|last| ends_at(last).is_ok_and(|found| cx.may_read(written, found.path())))
+}
+
+/// `a`, `b` or `c`.
+fn either(names: &[String]) -> String {
+    let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    match quoted.split_last() {
+        Some((last, [])) => last.clone(),
+        Some((last, others)) => format!("{} or {last}", others.join(", ")),
+        None => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::test_host::TestHost;
+    use serde_json::json;
+
+    #[test]
+    fn a_missing_path_says_how_far_it_exists_and_what_it_may_mean() {
+        let host = TestHost::new().files(&[
+            ("src/main.rs", ""),
+            ("src/parser/lexer.rs", ""),
+            ("src/parser/token.rs", ""),
+            ("README.md", ""),
+        ]);
+        #[track_caller]
+        fn check(host: &TestHost, written: &str, expected: &str) {
+            assert_eq!(host.err("Read", json!({"file_path": written})).message, expected);
+        }
+        check(&host, "src/mian.rs", "`src/mian.rs` does not exist; did you mean `src/main.rs`?");
+        check(&host, "readme.md", "`readme.md` does not exist; did you mean `README.md`?");
+        check(&host, "src/zzz", "`src/zzz` does not exist; list `src`, or look for it by its name");
+        check(
+            &host,
+            "src/parsers/lexer.rs",
+            "`src/parsers/lexer.rs` does not exist: there is no `parsers` in `src`; did you mean `src/parser`?",
+        );
+        check(
+            &host,
+            "lib/a/b.rs",
+            "`lib/a/b.rs` does not exist: there is no `lib` in `.`; list `.`, or look for it by its name",
+        );
+    }
+
+    #[test]
+    fn programs_get_the_names_too() {
+        let host = TestHost::new().files(&[("notes.txt", ""), ("notes.md", "")]);
+        let error = host.err("Read", json!({"file_path": "notes.tx"}));
+        assert_eq!(error.details["file"], "notes.tx");
+        assert_eq!(error.details["nearest"], json!(["notes.txt", "notes.md"]));
+    }
+
+    #[test]
+    fn what_may_not_be_read_is_not_suggested() {
+        let files = [("secret.txt", ""), ("secrets.txt", ""), ("vault/secret.md", "")];
+        let host = TestHost::new().files(&files).denying(&["secret.txt", "vault"]);
+        std::os::unix::fs::symlink("secret.txt", host.path("secret.tx")).unwrap();
+        for (tool, input) in [
+            ("Read", json!({"file_path": "secre.txt"})),
+            ("Edit", json!({"file_path": "secre.txt", "old_string": "a", "new_string": "b"})),
+            ("Delete", json!({"file_path": "secre.txt"})),
+            ("LS", json!({"path": "secre.txt"})),
+            ("Glob", json!({"path": "secre.txt", "pattern": "*"})),
+            ("Grep", json!({"path": "secre.txt", "pattern": "x"})),
+        ] {
+            let error = host.err(tool, input);
+            assert_eq!(error.details["nearest"], json!(["secrets.txt"]), "{tool}");
+            let said = "`secre.txt` does not exist; did you mean `secrets.txt`?";
+            assert_eq!(error.message, said, "{tool}");
+        }
+    }
+}

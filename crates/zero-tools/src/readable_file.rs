@@ -1,0 +1,222 @@
+//! What a file turns out to be when it is opened: text, something to look at or listen to, or
+//! nothing a model can take in.
+//!
+//! Content decides, never the name. A file is opened once: what was sniffed, what is read and the
+//! facts the session remembers all come from the same handle.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use zero_core::{ByteSize, ErrorReason, ToolError};
+use zero_runtime::CallContext;
+use zero_sandbox::{FileFacts, FileType, file_error};
+
+use crate::paging::{TextPage, TextPageError, TextPageRequest, read_page};
+use crate::text_encoding::{SAMPLE_BYTES_MAX, TextEncoding};
+
+/// Files up to this size are read at once, so that a session can remember exactly what it saw.
+const WHOLE_BYTES_MAX: u64 = 8_000_000;
+/// Room left in a result for what stands around a picture.
+const RESULT_ROOM_BYTES: u64 = 4_096;
+/// How the media look that nothing else can look like. The signs of the others (`BM`, `GIF`, `ID3`)
+/// are words that a text may begin with: those are believed only of what is not text.
+const CERTAIN_SIGNS: &[(&[u8], MediaFormat)] = &[
+    (b"\x89PNG\r\n\x1A\n", MediaFormat::new(MediaKind::Image, "image/png")),
+    (b"\xFF\xD8\xFF", MediaFormat::new(MediaKind::Image, "image/jpeg")),
+    (b"%PDF-", MediaFormat::new(MediaKind::Document, "application/pdf")),
+];
+
+/// A file held open, with its beginning.
+pub(crate) struct ReadableFile {
+    shown: String,
+    file: File,
+    facts: FileFacts,
+    /// The beginning; all of it when `is_whole`.
+    head: Vec<u8>,
+    is_whole: bool,
+}
+
+/// What a file is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FileContentKind {
+    /// Text, written like this.
+    Text(TextEncoding),
+    /// Something models take in whole.
+    Media(MediaFormat),
+    /// Anything else, with its media type where it is known.
+    Binary(Option<&'static str>),
+}
+
+/// Something models take in whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct MediaFormat {
+    pub(crate) kind: MediaKind,
+    pub(crate) mime: &'static str,
+}
+
+/// How it is handed over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MediaKind {
+    Image,
+    Audio,
+    Document,
+}
+
+impl MediaFormat {
+    const fn new(kind: MediaKind, mime: &'static str) -> Self {
+        Self { kind, mime }
+    }
+
+    /// By the media type it was recognised as; `None` for what models cannot take in.
+    fn of_mime(mime: &str) -> Option<Self> {
+        Some(match mime {
+            "image/png" => Self::new(MediaKind::Image, "image/png"),
+            "image/jpeg" => Self::new(MediaKind::Image, "image/jpeg"),
+            "image/gif" => Self::new(MediaKind::Image, "image/gif"),
+            "image/webp" => Self::new(MediaKind::Image, "image/webp"),
+            "image/bmp" => Self::new(MediaKind::Image, "image/bmp"),
+            "audio/mpeg" => Self::new(MediaKind::Audio, "audio/mpeg"),
+            "audio/x-wav" => Self::new(MediaKind::Audio, "audio/wav"),
+            "audio/ogg" | "audio/opus" => Self::new(MediaKind::Audio, "audio/ogg"),
+            "audio/x-flac" => Self::new(MediaKind::Audio, "audio/flac"),
+            "application/pdf" => Self::new(MediaKind::Document, "application/pdf"),
+            _ => return None,
+        })
+    }
+}
+
+/// The media type of a picture that models take in, by its first bytes.
+pub fn picture_type(bytes: &[u8]) -> Option<&'static str> {
+    let sample = bytes.get(..bytes.len().min(SAMPLE_BYTES_MAX)).unwrap_or_default();
+    let media = infer::get(sample).and_then(|found| MediaFormat::of_mime(found.mime_type()))?;
+    (media.kind == MediaKind::Image).then_some(media.mime)
+}
+
+/// A media file, encoded for the wire.
+pub(crate) struct EncodedMedia {
+    /// In base64.
+    pub(crate) data: String,
+    /// Size of the file.
+    pub(crate) bytes: u64,
+}
+
+impl ReadableFile {
+    /// Takes an open file and reads its beginning.
+    pub(crate) fn new(mut file: File, shown: &str) -> Result<Self, ToolError> {
+        let fail = |error| file_error::from_io("read", shown, &error);
+        // The facts come first: a change while it is being read makes what was seen stale.
+        let facts = FileFacts::of_file(&file).map_err(fail)?;
+        if facts.file_type != FileType::File {
+            let message = format!("`{shown}` is not an ordinary file");
+            return Err(ToolError::invalid(ErrorReason::SpecialFile, message).with("file", shown));
+        }
+        let head_max =
+            if facts.size <= WHOLE_BYTES_MAX { WHOLE_BYTES_MAX } else { SAMPLE_BYTES_MAX as u64 };
+        let expected = usize::try_from(facts.size.min(head_max)).unwrap_or(0);
+        let mut head = Vec::with_capacity(expected.saturating_add(1));
+        let length = file.by_ref().take(head_max).read_to_end(&mut head).map_err(fail)?;
+        let is_whole = (length as u64) < head_max;
+        Ok(Self { shown: shown.to_owned(), file, facts, head, is_whole })
+    }
+
+    /// What it is.
+    pub(crate) fn nature(&self) -> FileContentKind {
+        let certain = CERTAIN_SIGNS.iter().find(|(sign, _)| self.head.starts_with(sign));
+        if let Some((_, media)) = certain {
+            return FileContentKind::Media(*media);
+        }
+        let sample = &self.head[..self.head.len().min(SAMPLE_BYTES_MAX)];
+        if let Some(encoding) =
+            TextEncoding::detect(sample, self.is_whole && sample.len() == self.head.len())
+        {
+            return FileContentKind::Text(encoding);
+        }
+        let mime = infer::get(sample).map(|found| found.mime_type());
+        mime.and_then(MediaFormat::of_mime)
+            .map_or(FileContentKind::Binary(mime), FileContentKind::Media)
+    }
+
+    /// One page of it as text, as the person's editor has it where that has it. The session
+    /// remembers what was seen of `path`.
+    pub(crate) fn page(
+        mut self,
+        path: &Path,
+        encoding: TextEncoding,
+        request: TextPageRequest,
+        cx: &CallContext,
+    ) -> Result<TextPage, ToolError> {
+        let unsaved = self.is_whole.then(|| cx.unsaved(path, &self.head)).flatten();
+        let is_unsaved = unsaved.is_some();
+        self.head = unsaved.unwrap_or(self.head);
+        let body = self.head.strip_prefix(encoding.mark()).unwrap_or(&self.head);
+        let source = body.chain(&self.file);
+        let mut page = read_page(source, encoding, request, || cx.is_cancelled()).map_err(
+            |error| match error {
+                TextPageError::Stopped => ToolError::cancelled(),
+                TextPageError::Read(error) => file_error::from_io("read", &self.shown, &error),
+            },
+        )?;
+        page.is_unsaved = is_unsaved;
+        let saw_all = page.lines == page.total_lines && page.cut_lines == 0;
+        // What an editor has can change without the file: only its bytes tell.
+        let is_known = self.is_whole && (saw_all || cx.has_editor());
+        match cx.seen() {
+            Some(seen) if is_unsaved => seen.saw_unsaved(path, self.facts, &self.head),
+            _ => self.remember(path, is_known.then_some(&self.head), cx),
+        }
+        Ok(page)
+    }
+
+    /// All of it, encoded. The session remembers what was seen of `path`.
+    pub(crate) fn encoded(
+        mut self,
+        path: &Path,
+        cx: &CallContext,
+    ) -> Result<EncodedMedia, ToolError> {
+        let result_max = cx.limits().result_bytes_max;
+        let bytes_max = result_max.get().saturating_sub(RESULT_ROOM_BYTES) / 4 * 3;
+        if self.facts.size <= bytes_max && !self.is_whole {
+            let rest = bytes_max.saturating_sub(self.head.len() as u64) + 1;
+            (&self.file)
+                .take(rest)
+                .read_to_end(&mut self.head)
+                .map_err(|error| file_error::from_io("read", &self.shown, &error))?;
+        }
+        let bytes = self.facts.size.max(self.head.len() as u64);
+        if bytes > bytes_max {
+            let message = format!(
+                "`{}` has {}, more than the {} that fit in a result; make it smaller first",
+                self.shown,
+                ByteSize::bytes(bytes),
+                ByteSize::bytes(bytes_max)
+            );
+            return Err(ToolError::invalid(ErrorReason::TooLarge, message)
+                .with("file", self.shown.as_str())
+                .with("size", bytes));
+        }
+        self.remember(path, Some(&self.head), cx);
+        Ok(EncodedMedia { data: BASE64.encode(&self.head), bytes })
+    }
+
+    fn remember(&self, path: &Path, bytes: Option<&Vec<u8>>, cx: &CallContext) {
+        if let Some(seen) = cx.seen() {
+            seen.saw(path, self.facts, bytes.map(Vec::as_slice));
+        }
+    }
+}
+
+/// The error for a file that is neither text nor media.
+pub(crate) fn binary(shown: &str, mime: Option<&str>) -> ToolError {
+    let what = mime.map_or_else(|| "a binary file".to_owned(), |mime| format!("binary ({mime})"));
+    let message = format!(
+        "`{shown}` is {what}, not text; look at it with a command such as `file`, `strings` or `xxd`"
+    );
+    let error = ToolError::invalid(ErrorReason::Binary, message).with("file", shown);
+    match mime {
+        Some(mime) => error.with("mime", mime),
+        None => error,
+    }
+}

@@ -1,0 +1,273 @@
+//! A host on a folder of its own, for the tests of the tools.
+#![expect(clippy::disallowed_methods, reason = "tests set up real files")]
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+use zero_core::{
+    ByteSize, Effect, HostLimits, SessionId, ToolCall, ToolError, ToolResult, ToolResultPart,
+};
+use zero_runtime::tool_host::new_call_id;
+use zero_runtime::{
+    AnyTool, CallReport, Dialect, DialectName, Elicitor, Policy, PolicyDecision, PolicyRequest,
+    RiskPolicy, Tool as _, ToolHost, ToolHostConfig, ToolHostSession, Verdict,
+};
+use zero_sandbox::{StateDir, Workspace};
+
+/// Judges by risk, except that some names may not be read.
+struct NameDenyPolicy(Vec<&'static str>);
+
+impl Policy for NameDenyPolicy {
+    fn decide(&self, request: PolicyRequest<'_>) -> PolicyDecision {
+        let denied = request.effects.iter().any(|effect| match effect {
+            Effect::Read(target) => {
+                !self.may_read("", target.written().as_ref(), target.canonical())
+            }
+            _ => false,
+        });
+        // Notes are judged by their tool alone, and nobody can be asked here.
+        let allowed = request.spec.name.as_str() == crate::memory::MemoryTool::NAME;
+        let decision = RiskPolicy.decide(request);
+        match (denied, allowed) {
+            (true, _) => PolicyDecision { verdict: Verdict::Deny, ..decision },
+            (false, true) => PolicyDecision { verdict: Verdict::Allow, ..decision },
+            (false, false) => decision,
+        }
+    }
+
+    fn may_read(&self, _tool: &str, written: &Path, canonical: &Path) -> bool {
+        let is_denied = |path: &Path| self.0.iter().any(|name| path.ends_with(name));
+        ![written, canonical].iter().any(|path| path.ancestors().any(is_denied))
+    }
+
+    fn filters_reads(&self) -> bool {
+        !self.0.is_empty()
+    }
+}
+
+/// A host with the built-in tools on a temporary folder.
+pub(crate) struct TestHost {
+    temp: tempfile::TempDir,
+    limits: HostLimits,
+    /// The roots, as names below the first.
+    roots: Vec<&'static str>,
+    running: Option<(ToolHost, ToolHostSession)>,
+    has_session: bool,
+    /// Names that may not be read.
+    denied: Vec<&'static str>,
+    elicitor: Option<Arc<dyn Elicitor>>,
+}
+
+impl TestHost {
+    /// A host whose calls have no session.
+    pub(crate) fn new() -> Self {
+        let temp = tempfile::tempdir().unwrap();
+        std::fs::create_dir(temp.path().join("workspace")).unwrap();
+        let mut host = Self {
+            temp,
+            limits: HostLimits::default(),
+            roots: vec![""],
+            running: None,
+            has_session: false,
+            denied: vec![],
+            elicitor: None,
+        };
+        host.start();
+        host
+    }
+
+    /// The same with a session that remembers what it saw.
+    pub(crate) fn with_session() -> Self {
+        let mut host = Self { has_session: true, ..Self::new() };
+        host.start();
+        host
+    }
+
+    /// The same with another bound on what the model gets.
+    pub(crate) fn model_output_bytes_max(mut self, bytes: u64) -> Self {
+        self.limits.model_output_bytes_max = ByteSize::bytes(bytes);
+        self.start();
+        self
+    }
+
+    /// The same with another bound on a whole result.
+    pub(crate) fn result_bytes_max(mut self, bytes: u64) -> Self {
+        self.limits.result_bytes_max = ByteSize::bytes(bytes);
+        self.start();
+        self
+    }
+
+    /// The same with these roots, which must exist, named as seen from the first folder.
+    pub(crate) fn roots(mut self, roots: &[&'static str]) -> Self {
+        self.roots = roots.to_vec();
+        self.start();
+        self
+    }
+
+    /// The same where what has one of these names, or lies in a folder of that name, may not be
+    /// read. A name may have several parts.
+    pub(crate) fn denying(mut self, names: &[&'static str]) -> Self {
+        self.denied = names.to_vec();
+        self.start();
+        self
+    }
+
+    /// The same where this person can be asked.
+    pub(crate) fn with_elicitor(mut self, elicitor: Arc<dyn Elicitor>) -> Self {
+        self.elicitor = Some(elicitor);
+        self.start();
+        self
+    }
+
+    /// The same where notes are kept, those of the person beside the workspace.
+    pub(crate) fn remembering(self) -> Self {
+        let state = StateDir::new(self.temp.path().join("state"));
+        let own = self.temp.path().canonicalize().unwrap().join("own");
+        let memories = zero_runtime::notes::NoteStoreSet::new(Some(own), state);
+        self.running.as_ref().unwrap().0.keep(Arc::new(memories));
+        self
+    }
+
+    /// Brings one more tool, until it is started anew.
+    pub(crate) fn add(&self, tool: Arc<dyn AnyTool>) {
+        self.running.as_ref().unwrap().0.registry().add("test", vec![tool]).unwrap();
+    }
+
+    /// Calls that hold a place.
+    pub(crate) fn in_flight(&self) -> usize {
+        self.running.as_ref().unwrap().0.in_flight()
+    }
+
+    fn start(&mut self) {
+        let roots: Vec<PathBuf> = self.roots.iter().map(|root| self.path(root)).collect();
+        let workspace = Workspace::open(&roots, None).unwrap();
+        let state = StateDir::new(self.temp.path().join("state"));
+        let host = ToolHost::new(ToolHostConfig {
+            limits: self.limits.clone(),
+            policy: Arc::new(NameDenyPolicy(self.denied.clone())),
+            elicitor: self.elicitor.clone(),
+            ..ToolHostConfig::new(workspace, state)
+        });
+        host.registry().add(zero_runtime::dialect::BUILTIN, crate::builtin()).unwrap();
+        let session = match self.has_session {
+            true => host.open_session(SessionId::new("test").unwrap()).unwrap(),
+            false => host.one_shot().unwrap(),
+        };
+        self.running = Some((host, session));
+    }
+
+    /// Writes text files, with the folders they need.
+    pub(crate) fn files(self, files: &[(&str, &str)]) -> Self {
+        for (name, text) in files {
+            self.write(name, text.as_bytes());
+        }
+        self
+    }
+
+    /// Writes a file of any bytes, with the folders it needs.
+    pub(crate) fn write(&self, name: &str, bytes: &[u8]) {
+        let path = self.path(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, bytes).unwrap();
+    }
+
+    /// The absolute path of something in the workspace.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.temp.path().join("workspace").join(name)
+    }
+
+    /// A folder beside the workspace.
+    pub(crate) fn outside(&self) -> &Path {
+        self.temp.path()
+    }
+
+    /// What stands at a path now.
+    pub(crate) fn snapshot(
+        &self,
+        located: &zero_sandbox::ResolvedPath,
+    ) -> zero_sandbox::FileSnapshot {
+        self.running.as_ref().unwrap().0.journal().read(located).unwrap()
+    }
+
+    /// The workspace of its calls.
+    pub(crate) fn workspace(&self) -> &Workspace {
+        self.session().workspace()
+    }
+
+    /// The session of its calls.
+    pub(crate) fn session(&self) -> &ToolHostSession {
+        &self.running.as_ref().unwrap().1
+    }
+
+    /// Makes a call, canonically.
+    pub(crate) async fn call(&self, tool: &str, input: Value) -> CallReport {
+        self.call_until(tool, input, &CancellationToken::new()).await
+    }
+
+    /// The same, with a way to stop it.
+    pub(crate) async fn call_until(
+        &self,
+        tool: &str,
+        input: Value,
+        stop: &CancellationToken,
+    ) -> CallReport {
+        let (host, session) = self.running.as_ref().unwrap();
+        let call = ToolCall {
+            id: new_call_id(),
+            session: session.id().cloned(),
+            tool: tool.to_owned(),
+            input,
+            timeout: None,
+        };
+        let dialect = Dialect::new(DialectName::Canonical);
+        host.call(session, &dialect, call, stop).await
+    }
+
+    /// Makes a call that must succeed.
+    #[track_caller]
+    pub(crate) fn ok(&self, tool: &str, input: Value) -> ToolResult {
+        let shown = format!("{tool} {input}");
+        match self.wait(self.call(tool, input)).outcome {
+            Ok(outcome) => outcome.result,
+            Err(error) => panic!("{shown}: {error}"),
+        }
+    }
+
+    /// Makes a call that must fail.
+    #[track_caller]
+    pub(crate) fn err(&self, tool: &str, input: Value) -> ToolError {
+        let shown = format!("{tool} {input}");
+        match self.wait(self.call(tool, input)).outcome {
+            Ok(outcome) => panic!("{shown}: {:?}", outcome.result),
+            Err(error) => error,
+        }
+    }
+
+    /// What the model gets of a call that must succeed, as text.
+    #[track_caller]
+    pub(crate) fn text(&self, tool: &str, input: Value) -> String {
+        let pieces: Vec<String> = self
+            .ok(tool, input)
+            .content
+            .iter()
+            .map(|content| match content {
+                ToolResultPart::Text(text) => text.clone(),
+                ToolResultPart::Lines { first, text, rest, note } => {
+                    let rest = rest.map_or_else(String::new, |rest| {
+                        format!(" (lines {first}-{} of {})", rest.next - 1, rest.total_lines)
+                    });
+                    let note = note.as_ref().map_or_else(String::new, |note| format!(" ({note})"));
+                    format!("{first}: {text}{rest}{note}")
+                }
+                other => format!("{other:?}"),
+            })
+            .collect();
+        pieces.join("\n")
+    }
+
+    pub(crate) fn wait<T>(&self, work: impl Future<Output = T>) -> T {
+        tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work)
+    }
+}

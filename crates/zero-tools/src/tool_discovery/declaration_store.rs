@@ -1,0 +1,120 @@
+//! What a command listed last, kept from one process to the next.
+
+use std::io::{self, Read as _, Write as _};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use zero_core::ToolName;
+use zero_sandbox::StateDir;
+use zero_sandbox::journal::sha256;
+
+use super::{CommandToolDeclaration, PREFIX};
+
+/// Bytes of a file that is read. What is written stays below, since it was short when it came.
+const FILE_BYTES_MAX: u64 = 8 * 1024 * 1024;
+/// Hexadecimal digits that tell one command from another.
+const KEY_DIGITS: usize = 32;
+
+/// Where the tools of one command, run in one folder, are kept.
+pub(super) struct DeclarationStore {
+    dir: StateDir,
+    key: String,
+}
+
+#[derive(Serialize, Deserialize)]
+struct StoredDeclarations<T> {
+    tools: T,
+}
+
+impl DeclarationStore {
+    pub(super) fn new(state: &StateDir, folder: &Path, words: &[String]) -> Self {
+        let identity = json!([folder.as_os_str().as_encoded_bytes(), words]).to_string();
+        let mut key = sha256(identity.as_bytes());
+        key.truncate(KEY_DIGITS);
+        Self { dir: state.child("discovered"), key }
+    }
+
+    /// What was kept; nothing where nothing was, or where it cannot be read any more.
+    pub(super) fn load(&self) -> Option<Vec<CommandToolDeclaration>> {
+        let mut text = Vec::new();
+        let file = self.dir.open(&self.file()).ok()?;
+        file.take(FILE_BYTES_MAX).read_to_end(&mut text).ok()?;
+        let mut kept: StoredDeclarations<Vec<CommandToolDeclaration>> =
+            serde_json::from_slice(&text).ok()?;
+        // A name is what the original makes it, whatever the file says.
+        kept.tools.retain(|tool| {
+            ToolName::namespaced(PREFIX, &tool.original).is_ok_and(|name| name == tool.name)
+        });
+        Some(kept.tools)
+    }
+
+    /// Keeps tools in the place of those before, in one step.
+    pub(super) fn save(&self, tools: &[CommandToolDeclaration]) -> io::Result<()> {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let draft = format!("{}.{}-{count}", self.key, std::process::id());
+        self.dir.create()?;
+        // One that had the same number may have died here.
+        self.dir.remove(&draft)?;
+        let text = serde_json::to_vec(&StoredDeclarations { tools })?;
+        let written = self.dir.create_new(&draft).and_then(|mut file| file.write_all(&text));
+        let renamed = written.and_then(|()| self.dir.rename(&draft, &self.file()));
+        if renamed.is_err() {
+            let _ = self.dir.remove(&draft);
+        }
+        renamed
+    }
+
+    fn file(&self) -> String {
+        format!("{}.json", self.key)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::disallowed_methods, reason = "tests look at real files")]
+    use super::*;
+
+    fn words(text: &str) -> Vec<String> {
+        text.split(' ').map(str::to_owned).collect()
+    }
+
+    fn tools(stdout: &str) -> Vec<CommandToolDeclaration> {
+        super::super::parse(stdout.as_bytes()).unwrap().0
+    }
+
+    #[test]
+    fn what_was_kept_comes_back_to_the_same_command_only() {
+        let temp = tempfile::tempdir().unwrap();
+        let state = StateDir::new(temp.path());
+        let store =
+            |folder: &str, list: &str| DeclarationStore::new(&state, folder.as_ref(), &words(list));
+        let one = store("/w", "sh list");
+        assert_eq!(one.load(), None);
+        let (first, second) = (tools(r#"[{"name": "a.b"}]"#), tools("[]"));
+        one.save(&first).unwrap();
+        assert_eq!(store("/w", "sh list").load(), Some(first));
+        assert_eq!(store("/w", "sh  list").load(), None);
+        assert_eq!(store("/v", "sh list").load(), None);
+        one.save(&second).unwrap();
+        assert_eq!(one.load(), Some(second));
+        assert_eq!(state.child("discovered").names().unwrap().len(), 1, "no draft is left");
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_as_good_as_nothing() {
+        let temp = tempfile::tempdir().unwrap();
+        let state = StateDir::new(temp.path());
+        let store = DeclarationStore::new(&state, "/w".as_ref(), &words("list"));
+        store.save(&tools(r#"[{"name": "one"}, {"name": "two"}]"#)).unwrap();
+        let path = temp.path().join("discovered").join(store.file());
+        let text = std::fs::read_to_string(&path).unwrap();
+        std::fs::write(&path, text.replace("cmd__one", "Read")).unwrap();
+        let left = store.load().unwrap();
+        assert_eq!(left.iter().map(|tool| tool.name.as_str()).collect::<Vec<_>>(), ["cmd__two"]);
+        std::fs::write(&path, "{").unwrap();
+        assert_eq!(store.load(), None);
+    }
+}

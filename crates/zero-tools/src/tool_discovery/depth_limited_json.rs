@@ -1,0 +1,142 @@
+//! JSON that is read to a bounded depth.
+//!
+//! A reader that gives up on the first value that nests too deep would let one tool take all the
+//! others with it. This one goes on: what lies deeper than it looks is passed over, without
+//! recursion, and left out.
+
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Number, Value};
+
+/// Reads JSON. Arrays and objects that lie within `depth` others come out empty.
+pub(super) fn read(text: &[u8], depth: usize) -> Result<Value, serde_json::Error> {
+    let mut reader = serde_json::Deserializer::from_slice(text);
+    let value = DepthLimitedValue { depth }.deserialize(&mut reader)?;
+    reader.end()?;
+    Ok(value)
+}
+
+/// Whether an array or object of the value lies within `depth` others.
+pub(super) fn is_deeper(value: &Value, depth: usize) -> bool {
+    let Some(left) = depth.checked_sub(1) else {
+        return matches!(value, Value::Array(_) | Value::Object(_));
+    };
+    match value {
+        Value::Array(items) => items.iter().any(|item| is_deeper(item, left)),
+        Value::Object(fields) => fields.values().any(|field| is_deeper(field, left)),
+        _ => false,
+    }
+}
+
+#[derive(Clone, Copy)]
+struct DepthLimitedValue {
+    depth: usize,
+}
+
+impl DepthLimitedValue {
+    fn inner(self) -> Option<Self> {
+        self.depth.checked_sub(1).map(|depth| Self { depth })
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for DepthLimitedValue {
+    type Value = Value;
+
+    fn deserialize<D: serde::Deserializer<'de>>(self, reader: D) -> Result<Value, D::Error> {
+        reader.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for DepthLimitedValue {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E: Error>(self, value: bool) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_i64<E: Error>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E: Error>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E: Error>(self, value: f64) -> Result<Value, E> {
+        Ok(Number::from_f64(value).map_or(Value::Null, Value::Number))
+    }
+
+    fn visit_str<E: Error>(self, value: &str) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        let mut read = Vec::new();
+        match self.inner() {
+            Some(inner) => {
+                while let Some(item) = items.next_element_seed(inner)? {
+                    read.push(item);
+                }
+            }
+            None => while items.next_element::<IgnoredAny>()?.is_some() {},
+        }
+        Ok(read.into())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Value, A::Error> {
+        let mut read = Map::new();
+        match self.inner() {
+            Some(inner) => {
+                while let Some(name) = fields.next_key::<String>()? {
+                    read.insert(name, fields.next_value_seed(inner)?);
+                }
+            }
+            None => while fields.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {},
+        }
+        Ok(read.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, depth: usize, expected: &str) {
+        let read =
+            read(text.as_bytes(), depth).map_or_else(|_| "error".to_owned(), |v| v.to_string());
+        assert_eq!(read, expected, "{text:.60}");
+    }
+
+    #[test]
+    fn what_is_too_deep_comes_out_empty_and_the_rest_whole() {
+        check(r#"[1,-2,1.5,"a",null,true,{"b":[]}]"#, 9, r#"[1,-2,1.5,"a",null,true,{"b":[]}]"#);
+        check("[[[1]],2]", 2, "[[[]],2]");
+        check(r#"[{"a":{"b":1}},2]"#, 2, r#"[{"a":{}},2]"#);
+        check(r#"[{"a":1},2]"#, 0, "[]");
+        let deep = format!("[{}{},2]", "[".repeat(100_000), "]".repeat(100_000));
+        check(&deep, 2, "[[[]],2]");
+        check("[1", 5, "error");
+        check("[1] x", 5, "error");
+        check("[[[[x]]]]", 1, "error");
+    }
+
+    #[test]
+    fn what_was_left_out_is_seen() {
+        let text = b"[[[1]],2]";
+        assert!(!is_deeper(&read(text, 9).unwrap(), 3));
+        for depth in [1, 2] {
+            assert!(is_deeper(&read(text, 9).unwrap(), depth));
+            assert!(is_deeper(&read(text, depth).unwrap(), depth));
+        }
+    }
+}

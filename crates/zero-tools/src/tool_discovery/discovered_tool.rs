@@ -1,0 +1,178 @@
+//! A tool that a command of the project runs.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use zero_core::{
+    CommandExecution, CommandLine, Effect, Effects, ErrorReason, ResultDisplay, RiskLevel,
+    TimeoutClass, ToolCategory, ToolError, ToolKind, ToolResult, ToolSpec,
+};
+use zero_runtime::tool::{AnyPlan, BoxFuture};
+use zero_runtime::{
+    AnyTool, CallContext, CallDescription, CommandDisposition, CommandRequest, StreamMode,
+    ToolNotes,
+};
+use zero_sandbox::{FinalLinkMode, Workspace};
+
+use super::{CommandToolDeclaration, tool_command_report};
+use crate::bash::{self, went_on};
+
+/// A tool that a command of the project runs. A call of it is the command with the tool's own name
+/// as its last word, judged as such; the arguments go to its input.
+pub struct DiscoveredTool {
+    spec: ToolSpec,
+    /// The command with the tool's own name.
+    words: Vec<String>,
+    folder: PathBuf,
+}
+
+impl DiscoveredTool {
+    /// A tool that was declared, run by the command `call` in `folder`.
+    pub fn new(declared: &CommandToolDeclaration, call: &[String], folder: &Path) -> Self {
+        let CommandToolDeclaration { name, original, description, input_schema } = declared;
+        let words: Vec<String> = call.iter().chain([original]).cloned().collect();
+        let description = match description.trim() {
+            "" => format!("Runs `{}`.", words.join(" ")),
+            _ => description.clone(),
+        };
+        let spec = ToolSpec {
+            name: name.clone(),
+            display_name: original.clone(),
+            description,
+            input_schema: input_schema.clone(),
+            // What it answers is for it to say.
+            output_schema: json!({}),
+            category: ToolCategory::External,
+            kind: ToolKind::Execute,
+            risk: RiskLevel::High,
+            timeout_class: TimeoutClass::Command,
+            idempotent: false,
+            fallback: None,
+        };
+        Self { spec, words, folder: folder.to_owned() }
+    }
+}
+
+impl AnyTool for DiscoveredTool {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn particulars(&self) -> ToolNotes {
+        ToolNotes::of("runs the command that brings it, judged and confined as a command is")
+    }
+
+    fn plan(&self, input: Value, workspace: &Workspace) -> Result<Box<dyn AnyPlan>, ToolError> {
+        if self.words.len() < 2 {
+            let message = "no command runs this tool; set `tools.toolCallCommand`";
+            return Err(ToolError::failed(ErrorReason::ServerUnavailable, message));
+        }
+        let folder = match self.folder == workspace.cwd() {
+            true => None,
+            false => Some(workspace.locate_path(&self.folder, FinalLinkMode::Follow)?),
+        };
+        let execution = CommandExecution {
+            command: CommandLine::Program(self.words.clone()),
+            folder: folder.map(|folder| folder.target().clone()),
+            variables: Vec::new(),
+        };
+        Ok(Box::new(DiscoveredToolPlan { execution, arguments: Arc::new(input) }))
+    }
+}
+
+struct DiscoveredToolPlan {
+    execution: CommandExecution,
+    arguments: Arc<Value>,
+}
+
+impl AnyPlan for DiscoveredToolPlan {
+    fn describe(&self) -> CallDescription {
+        let title = bash::title(None, &self.execution.to_string());
+        CallDescription { title, locations: Vec::new() }
+    }
+
+    fn effects(&self) -> Effects {
+        vec![Effect::Exec(self.execution.clone())]
+    }
+
+    fn preview(&self, cx: &CallContext) -> Option<ResultDisplay> {
+        let folder = self.execution.folder.as_ref().map_or(cx.workspace().cwd(), |f| f.canonical());
+        Some(ResultDisplay::markdown(preview(&self.execution, folder, &self.arguments)))
+    }
+
+    fn run(&self, cx: CallContext) -> BoxFuture<'static, Result<ToolResult, ToolError>> {
+        let request = CommandRequest {
+            execution: self.execution.clone(),
+            streams: StreamMode::Pipes,
+            input: Some(self.arguments.to_string().into_bytes()),
+        };
+        Box::pin(async move {
+            match cx.run_command(request).await? {
+                CommandDisposition::Ended(outcome) => tool_command_report::of(&outcome, &cx),
+                CommandDisposition::GoesOn(job) => tool_command_report::of_job(went_on(&job)),
+            }
+        })
+    }
+}
+
+/// All that is going to happen: each word of the command, and every argument.
+fn preview(execution: &CommandExecution, folder: &Path, arguments: &Value) -> String {
+    let command = match &execution.command {
+        CommandLine::Program(words) => {
+            words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
+        }
+        CommandLine::Shell(text) => text.clone(),
+    };
+    format!("{command}\n\nin {}\n\nwith this on its input:\n{arguments:#}", folder.display())
+}
+
+/// A word as it stands in a command line for people: with quotes where its bounds are not plain.
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || "_-./:=@%+,".contains(c);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("{word:?}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tool(stdout: &str, call: &[&str]) -> DiscoveredTool {
+        let declared = super::super::parse(stdout.as_bytes()).unwrap().0.remove(0);
+        let call: Vec<String> = call.iter().map(|word| (*word).to_owned()).collect();
+        DiscoveredTool::new(&declared, &call, Path::new("/w"))
+    }
+
+    #[test]
+    fn it_says_of_itself_what_was_declared() {
+        let tool = tool(r#"[{"name": "get.it", "description": "Gets it."}]"#, &["sh", "call"]);
+        let spec = tool.spec();
+        assert!(spec.name.as_str().starts_with("cmd__get_it_"));
+        assert_eq!((spec.display_name.as_str(), spec.description.as_str()), ("get.it", "Gets it."));
+        assert_eq!((spec.risk, spec.timeout_class), (RiskLevel::High, TimeoutClass::Command));
+        assert!(!spec.idempotent);
+    }
+
+    #[test]
+    fn one_that_says_nothing_is_told_by_its_command() {
+        let tool = tool(r#"[{"name": "now", "description": " "}]"#, &["sh", "call"]);
+        assert_eq!(tool.spec().description, "Runs `sh call now`.");
+    }
+
+    #[test]
+    fn a_person_sees_every_word_and_argument() {
+        let words = ["./call me", "get.it", "", "a\nb"].map(str::to_owned).to_vec();
+        let execution = CommandExecution {
+            command: CommandLine::Program(words),
+            folder: None,
+            variables: vec![],
+        };
+        assert_eq!(
+            preview(&execution, Path::new("/w"), &json!({"city": "Ulm\u{1b}[0m"})),
+            "\"./call me\" get.it \"\" \"a\\nb\"\n\nin /w\n\nwith this on its input:\n{\n  \"city\": \"Ulm\\u001b[0m\"\n}"
+        );
+    }
+}

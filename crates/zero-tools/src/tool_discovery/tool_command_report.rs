@@ -1,0 +1,226 @@
+//! What a tool's command answers, in the form that tools of this kind have always had.
+//!
+//! A command that ends well and complains of nothing answers with its output. Of any other the
+//! model gets both streams and how it ended, each under its name.
+
+use serde_json::Value;
+use zero_core::{ByteSize, ErrorReason, ResultDisplay, ToolError, ToolResult, ToolResultPart};
+use zero_runtime::{CallContext, CommandOutcome, ToolReply};
+
+use crate::bash::{BashOutput, quarantine_notice, signal_name, stream_text, weaker};
+
+/// Bytes that are left to what is not output: names, notes, marks of what was left out.
+const ROOM_BYTES: usize = 512;
+
+/// What the model and the person get of a command that ended.
+pub(super) fn of(outcome: &CommandOutcome, cx: &CallContext) -> Result<ToolResult, ToolError> {
+    let place = outcome.spill_file.as_deref();
+    let (stdout, stderr) = (&outcome.output.stdout, &outcome.output.stderr);
+    let mut notes: Vec<String> = outcome.missing.iter().map(weaker).collect();
+    notes.extend(quarantine_notice::notes(&outcome.settled, cx.workspace()));
+    notes.extend(outcome.network.iter().cloned());
+    let told = ToolCommandReport {
+        stdout: stream_text(stdout, place),
+        stderr: stream_text(stderr, place),
+        exit_code: outcome.ended.exit_code,
+        signal: outcome.ended.signal.map(signal_name),
+        notes,
+    };
+    let whole = match stdout.omitted_bytes() {
+        0 => serde_json::from_slice([stdout.head(), stdout.tail()].concat().as_slice()).ok(),
+        _ => None,
+    };
+    let structured = whole.filter(Value::is_object).unwrap_or_default();
+    let most = cx.limits().model_output_bytes_max.as_usize();
+    match told.fitted(most.saturating_sub(ROOM_BYTES), place).answer() {
+        Ok(content) => {
+            let text = content.join("\n");
+            Ok(ToolResult {
+                content: content.into_iter().map(ToolResultPart::Text).collect(),
+                display: ResultDisplay::markdown(text),
+                structured,
+                locations: Vec::new(),
+            })
+        }
+        Err(error) => Err(match place {
+            Some(file) => error.with("spill_file", file),
+            None => error,
+        }),
+    }
+}
+
+/// The same for one that took longer than it may, and goes on.
+pub(super) fn of_job(reply: ToolReply<BashOutput>) -> Result<ToolResult, ToolError> {
+    let ToolReply { content, display, output, locations } = reply;
+    let structured = serde_json::to_value(output).unwrap_or_default();
+    Ok(ToolResult { content, display, structured, locations })
+}
+
+/// A command's end.
+#[derive(Clone, Debug, Default)]
+struct ToolCommandReport {
+    stdout: String,
+    stderr: String,
+    exit_code: Option<i32>,
+    signal: Option<String>,
+    /// What is to be known beside it.
+    notes: Vec<String>,
+}
+
+impl ToolCommandReport {
+    /// What the model gets: what the command says, and what is said of it.
+    fn answer(self) -> Result<Vec<String>, ToolError> {
+        let notes: Vec<String> = self.notes.iter().map(|note| format!("({note})")).collect();
+        let is_well = self.exit_code == Some(0) && self.signal.is_none();
+        if is_well {
+            let said = match (self.stdout.is_empty(), self.stderr.is_empty()) {
+                (true, true) => "(no output)".to_owned(),
+                (false, true) => self.stdout,
+                _ => self.report(),
+            };
+            let notes = (!notes.is_empty()).then(|| notes.join("\n"));
+            return Ok([Some(said), notes].into_iter().flatten().collect());
+        }
+        let how = match (&self.signal, self.exit_code) {
+            (Some(signal), _) => format!("was ended by {signal}"),
+            (None, Some(code)) => format!("ended with exit code {code}"),
+            (None, None) => "ended, and nobody knows how".to_owned(),
+        };
+        let mut lines = vec![format!("the tool's command {how}"), self.report()];
+        lines.extend(notes);
+        Err(ToolError::failed(ErrorReason::RemoteFailure, lines.join("\n"))
+            .with("exit_code", self.exit_code)
+            .with("signal", self.signal))
+    }
+
+    /// Both streams and the end, each under its name.
+    fn report(&self) -> String {
+        let or = |text: &str, none: &str| if text.is_empty() { none } else { text }.to_owned();
+        let code = self.exit_code.map_or_else(|| "(none)".to_owned(), |code| code.to_string());
+        let lines = [
+            ("Stdout", or(self.stdout.trim_end_matches('\n'), "(empty)")),
+            ("Stderr", or(self.stderr.trim_end_matches('\n'), "(empty)")),
+            // One that could not be run at all is told of before it comes to this.
+            ("Error", "(none)".to_owned()),
+            ("Exit Code", code),
+            ("Signal", or(self.signal.as_deref().unwrap_or_default(), "(none)")),
+        ];
+        lines.map(|(name, text)| format!("{name}: {text}\n")).concat()
+    }
+
+    /// The same with both streams together in `most` bytes: a short one leaves its share to the
+    /// other.
+    fn fitted(mut self, most: usize, place: Option<&str>) -> Self {
+        let stdout_most = most.saturating_sub(self.stderr.len().min(most / 2));
+        let stderr_most = most.saturating_sub(self.stdout.len().min(stdout_most));
+        self.stdout = shortened(self.stdout, stdout_most, place);
+        self.stderr = shortened(self.stderr, stderr_most, place);
+        self
+    }
+}
+
+/// The beginning and the end of a text that is too long.
+fn shortened(text: String, most: usize, place: Option<&str>) -> String {
+    if text.len() <= most {
+        return text;
+    }
+    let head = &text[..text.floor_char_boundary(most / 3)];
+    let tail = &text[text.ceil_char_boundary(text.len() - most * 2 / 3)..];
+    let left_out = ByteSize::bytes((text.len() - head.len() - tail.len()) as u64);
+    let rest = place.map_or_else(String::new, |place| format!("; all of it is in {place}"));
+    format!("{head}\n[… {left_out} left out{rest} …]\n{tail}")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn told(
+        stdout: &str,
+        stderr: &str,
+        exit_code: Option<i32>,
+        signal: Option<&str>,
+    ) -> ToolCommandReport {
+        let [stdout, stderr] = [stdout, stderr].map(str::to_owned);
+        ToolCommandReport {
+            stdout,
+            stderr,
+            exit_code,
+            signal: signal.map(str::to_owned),
+            notes: vec![],
+        }
+    }
+
+    #[test]
+    fn output_alone_is_the_answer() {
+        #[track_caller]
+        fn check(stdout: &str, stderr: &str, expected: &str) {
+            assert_eq!(told(stdout, stderr, Some(0), None).answer().unwrap(), [expected]);
+        }
+        check("12 °C\n", "", "12 °C\n");
+        check("", "", "(no output)");
+        check(
+            "12",
+            "old data\n",
+            "Stdout: 12\nStderr: old data\nError: (none)\nExit Code: 0\nSignal: (none)\n",
+        );
+        check(
+            "",
+            "old data",
+            "Stdout: (empty)\nStderr: old data\nError: (none)\nExit Code: 0\nSignal: (none)\n",
+        );
+    }
+
+    #[test]
+    fn a_failure_says_all_there_is_to_say() {
+        #[track_caller]
+        fn check(told: ToolCommandReport, expected: &str, details: Value) {
+            let error = told.answer().unwrap_err();
+            assert_eq!(error.message, expected);
+            assert_eq!(Value::from(error.details), details);
+        }
+        check(
+            told("", "", Some(3), None),
+            "the tool's command ended with exit code 3\nStdout: (empty)\nStderr: (empty)\nError: (none)\nExit Code: 3\nSignal: (none)\n",
+            json!({"reason": "remote_failure", "exit_code": 3, "signal": null}),
+        );
+        check(
+            told("half\n", "oh\nno\n", None, Some("SIGSEGV")),
+            "the tool's command was ended by SIGSEGV\nStdout: half\nStderr: oh\nno\nError: (none)\nExit Code: (none)\nSignal: SIGSEGV\n",
+            json!({"reason": "remote_failure", "exit_code": null, "signal": "SIGSEGV"}),
+        );
+    }
+
+    #[test]
+    fn what_is_said_of_it_stands_apart_from_what_it_says() {
+        let notes = vec!["no host was reached".to_owned()];
+        let answer =
+            ToolCommandReport { notes: notes.clone(), ..told("1", "", Some(0), None) }.answer();
+        assert_eq!(answer.unwrap(), ["1", "(no host was reached)"]);
+        let error =
+            ToolCommandReport { notes, ..told("1", "", Some(1), None) }.answer().unwrap_err();
+        assert!(error.message.ends_with("Signal: (none)\n\n(no host was reached)"), "{error}");
+    }
+
+    #[test]
+    fn both_streams_share_the_room_there_is() {
+        #[track_caller]
+        fn check(stdout: usize, stderr: usize, expected: (bool, bool)) {
+            let told = told(&"o".repeat(stdout), &"é".repeat(stderr / 2), Some(1), None);
+            let fitted = told.clone().fitted(300, Some("/x"));
+            let is_whole = (fitted.stdout == told.stdout, fitted.stderr == told.stderr);
+            assert_eq!(is_whole, expected, "{stdout} {stderr}");
+            let marks = 2 * "\n[… 1000.0 kB left out; all of it is in /x …]\n".len();
+            assert!(fitted.stdout.len() + fitted.stderr.len() <= 300 + marks);
+        }
+        check(100, 200, (true, true));
+        check(200, 100, (true, true));
+        check(300, 0, (true, true));
+        check(0, 300, (true, true));
+        check(10_000, 100, (false, true));
+        check(100, 10_000, (true, false));
+        check(10_000, 10_000, (false, false));
+    }
+}

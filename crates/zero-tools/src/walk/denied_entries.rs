@@ -1,0 +1,294 @@
+//! What a search met and may not read: left out and counted, never named.
+//!
+//! The count must not give away either what the rules keep secret. It is over everything that is
+//! met and denied, before any glob of the caller's is looked at: otherwise a caller could find
+//! a name out by trying patterns until the count moves.
+
+use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use zero_runtime::CallContext;
+use zero_sandbox::FinalLinkMode;
+
+use super::WalkEntryKind;
+use crate::text_format::counted;
+
+/// What was left out because reading it is denied or must be asked. Only fingerprints are kept: enough to count
+/// what two walks meet once, and nothing that could be told.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct DeniedEntries {
+    files: HashSet<u64>,
+    folders: HashSet<u64>,
+}
+
+impl DeniedEntries {
+    fn add(&mut self, canonical: &Path, kind: WalkEntryKind) {
+        let mut hasher = DefaultHasher::new();
+        canonical.hash(&mut hasher);
+        match kind {
+            WalkEntryKind::File => self.files.insert(hasher.finish()),
+            WalkEntryKind::Folder => self.folders.insert(hasher.finish()),
+        };
+    }
+
+    /// What two walks left out.
+    pub(crate) fn plus(mut self, other: Self) -> Self {
+        self.files.extend(other.files);
+        self.folders.extend(other.folders);
+        self
+    }
+
+    /// How much it is, for programs; `None` when it is nothing.
+    pub(crate) fn count(&self) -> Option<u64> {
+        let count = self.files.len() + self.folders.len();
+        (count > 0).then_some(count as u64)
+    }
+
+    /// What the reader must know of it.
+    pub(crate) fn note(&self) -> Option<String> {
+        let count = self.count()?;
+        let files = counted(self.files.len() as u64, "file", "files");
+        let folders = counted(self.folders.len() as u64, "folder", "folders");
+        let what = match (self.files.is_empty(), self.folders.is_empty()) {
+            (_, true) => files,
+            (true, _) => folders,
+            (false, false) => format!("{files} and {folders}"),
+        };
+        let them = if count == 1 { "it" } else { "them" };
+        Some(format!("{what} left out: reading {them} is denied or must be asked"))
+    }
+}
+
+/// Asks of everything that is met beneath a folder whether it may be read.
+pub(crate) struct ReadFilter {
+    cx: CallContext,
+    /// The folder as the caller wrote it.
+    written: PathBuf,
+    denied: Mutex<DeniedEntries>,
+}
+
+impl ReadFilter {
+    /// A filter for what lies beneath a folder; `None` where nothing is ever denied, so that
+    /// nothing is paid for it.
+    pub(crate) fn new(written: &str, folder: &Path, cx: &CallContext) -> Option<Self> {
+        let written = if written == "." { "" } else { written };
+        cx.filters_reads_in(folder).then(|| Self {
+            cx: cx.clone(),
+            written: PathBuf::from(written),
+            denied: Mutex::default(),
+        })
+    }
+
+    /// Whether something that is no link may be read; what may not is counted.
+    pub(crate) fn lets_in(&self, relative: &Path, canonical: &Path, kind: WalkEntryKind) -> bool {
+        self.judge(relative, &[canonical], kind)
+    }
+
+    /// The same for a link, which must neither be denied itself nor lead to what is. One that
+    /// leads nowhere, or where nobody can look, has only its own name to be judged by.
+    pub(crate) fn lets_link_in(&self, relative: &Path, path: &Path) -> bool {
+        let target = self.cx.workspace().locate_path(path, FinalLinkMode::Follow);
+        let leads_to = target.as_ref().map_or(path, |target| target.path());
+        self.judge(relative, &[path, leads_to], WalkEntryKind::File)
+    }
+
+    fn judge(&self, relative: &Path, canonical: &[&Path], kind: WalkEntryKind) -> bool {
+        let written = self.written.join(relative);
+        let denied = canonical.iter().find(|path| !self.cx.may_read(&written, path));
+        if let (Some(_), [own, ..]) = (denied, canonical) {
+            self.denied.lock().unwrap_or_else(PoisonError::into_inner).add(own, kind);
+        }
+        denied.is_none()
+    }
+
+    /// What was not let in so far.
+    pub(crate) fn take_denied(&self) -> DeniedEntries {
+        std::mem::take(&mut *self.denied.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::test_host::TestHost;
+    use serde_json::{Value, json};
+    use std::os::unix::fs::symlink;
+    use zero_core::{ErrorReason, ResultDisplay, ToolResult};
+
+    const FILES: [(&str, &str); 9] = [
+        ("a.txt", "needle\n"),
+        ("secret.txt", "needle in-secret\n"),
+        ("sub/b.txt", "needle\n"),
+        ("sub/secret.txt", "needle in-secret\n"),
+        ("sub/vault/key3.txt", "needle in-secret\n"),
+        ("vault/key1.txt", "needle in-secret\n"),
+        ("vault/deep/key2.txt", "needle in-secret\n"),
+        (".gitignore", "out/\n"),
+        ("out/secret.txt", "needle in-secret\n"),
+    ];
+
+    /// Files of which those called `secret.txt` and all in a `vault` may not be read, and links.
+    fn tree() -> TestHost {
+        let host = TestHost::new().files(&FILES).denying(&["secret.txt", "vault"]);
+        for (target, link) in [
+            ("a.txt", "fine"),
+            ("nowhere", "dangling"),
+            ("loop", "loop"),
+            ("secret.txt", "to-file"),
+            ("vault", "to-folder"),
+            ("vault/deep/key2.txt", "to-deep"),
+            ("to-file", "to-link"),
+            ("../secret.txt", "sub/to-above"),
+        ] {
+            symlink(target, host.path(link)).unwrap();
+        }
+        host
+    }
+
+    /// Everything a result says, in one text.
+    fn all_of(result: &ToolResult) -> String {
+        let ResultDisplay::Markdown { text } = &result.display else {
+            panic!("{:?}", result.display)
+        };
+        format!("{:?}\n{text}\n{}\n{:?}", result.content, result.structured, result.locations)
+    }
+
+    /// Makes a call that must leave so much out, say so, and give nothing of it away. Gives back
+    /// what it found, from a list in its output.
+    #[track_caller]
+    fn found(host: &TestHost, tool: &str, input: Value, note: &str, list: &str) -> Vec<String> {
+        let shown = format!("{tool} {input}");
+        let result = host.ok(tool, input);
+        let text = all_of(&result);
+        assert!(text.contains(&format!("{note} left out: reading ")), "{shown}: {text}");
+        let numbers = note.split(' ').filter_map(|word| word.parse::<u64>().ok());
+        assert_eq!(result.structured["left_out"], numbers.sum::<u64>(), "{shown}");
+        for name in ["secret", "vault", "key", "deep", "to-"] {
+            assert!(!text.contains(name), "{shown} gives {name} away: {text}");
+        }
+        let name = |entry: &Value| {
+            let name = ["file", "name", "file_path"].iter().find_map(|key| entry.get(key));
+            name.unwrap_or(entry).as_str().unwrap().to_owned()
+        };
+        let mut names: Vec<String> =
+            result.structured[list].as_array().unwrap().iter().map(name).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn glob_finds_none_of_it() {
+        let check = |input: Value, note: &str, expected: &[&str]| {
+            assert_eq!(found(&tree(), "Glob", input, note, "files"), expected);
+        };
+        check(json!({"pattern": "**/*"}), "2 files and 2 folders", &["a.txt", "sub/b.txt"]);
+        check(json!({"pattern": "*"}), "1 file", &["a.txt"]);
+        check(json!({"pattern": "*", "path": "sub"}), "1 file", &["sub/b.txt"]);
+        check(json!({"pattern": "**/*", "path": "sub"}), "1 file and 1 folder", &["sub/b.txt"]);
+    }
+
+    #[test]
+    fn grep_searches_none_of_it() {
+        for mode in ["content", "files_with_matches", "count"] {
+            let check = |mut input: Value, note: &str, expected: &[&str]| {
+                input["output_mode"] = json!(mode);
+                let host = tree();
+                assert_eq!(found(&host, "Grep", input.clone(), note, "matches"), expected);
+                let total = host.ok("Grep", input).structured["total_matches"].as_u64().unwrap();
+                assert_eq!(total, expected.len() as u64, "{mode}");
+            };
+            let all = "2 files and 2 folders";
+            check(json!({"pattern": "needle"}), all, &["a.txt", "sub/b.txt"]);
+            check(json!({"pattern": "in-"}), all, &[]);
+            check(json!({"pattern": "needle", "glob": "b*"}), all, &["sub/b.txt"]);
+            check(
+                json!({"pattern": "needle", "path": "sub"}),
+                "1 file and 1 folder",
+                &["sub/b.txt"],
+            );
+        }
+    }
+
+    #[test]
+    fn ls_lists_none_of_it_nor_links_to_it() {
+        let check = |input: Value, note: &str, expected: &[&str]| {
+            assert_eq!(found(&tree(), "LS", input, note, "entries"), expected);
+        };
+        let rest = [".gitignore", "a.txt", "dangling", "fine", "loop", "out", "sub"];
+        check(json!({}), "5 files and 1 folder", &rest);
+        check(json!({"path": "sub"}), "2 files and 1 folder", &["b.txt"]);
+        let result = tree().ok("LS", json!({}));
+        assert_eq!(result.structured["count"], rest.len());
+    }
+
+    #[test]
+    fn read_many_reads_none_of_it_and_counts_it_once() {
+        let check = |paths: &[&str], note: &str, expected: &[&str]| {
+            let input = json!({"paths": paths});
+            assert_eq!(found(&tree(), "ReadMany", input, note, "files"), expected);
+        };
+        check(&["**/*.txt"], "2 files and 2 folders", &["a.txt", "sub/b.txt"]);
+        check(&["*.txt", "sub/*.txt"], "2 files and 1 folder", &["a.txt", "sub/b.txt"]);
+        check(&["a.txt", "**/b.txt"], "2 files and 2 folders", &["a.txt", "sub/b.txt"]);
+        let error = tree().err("ReadMany", json!({"paths": ["**/k*.txt"]}));
+        assert_eq!(error.details["left_out"], 4);
+        assert_eq!(
+            error.message,
+            "none of the files could be read:\n- `**/k*.txt`: no file matches\n(2 files and 2 folders left out: reading them is denied or must be asked)"
+        );
+    }
+
+    #[test]
+    fn no_pattern_moves_the_count() {
+        let host = tree();
+        let left_out =
+            |tool: &str, input: Value| host.ok(tool, input).structured["left_out"].as_u64();
+        for pattern in ["**/secret.txt", "**/se*", "**/nothing", "**/key1.txt"] {
+            assert_eq!(left_out("Glob", json!({"pattern": pattern})), Some(4), "{pattern}");
+            let input = json!({"pattern": "x", "glob": pattern});
+            assert_eq!(left_out("Grep", input), Some(4), "{pattern}");
+            let input = json!({"pattern": "x", "exclude": [pattern]});
+            assert_eq!(left_out("Grep", input), Some(4), "{pattern}");
+        }
+        for ignore in ["secret.txt", "vault", "*"] {
+            assert_eq!(left_out("LS", json!({"ignore": [ignore]})), Some(6), "{ignore}");
+        }
+    }
+
+    #[test]
+    fn a_rule_on_a_path_as_it_is_written_holds_too() {
+        let host = TestHost::new().files(&FILES).denying(&["alias/b.txt"]);
+        symlink("sub", host.path("alias")).unwrap();
+        for (tool, input) in [
+            ("Glob", json!({"pattern": "b.*", "path": "alias"})),
+            ("Grep", json!({"pattern": "needle", "path": "alias", "glob": "b.*"})),
+            ("LS", json!({"path": "alias", "ignore": ["secret.txt", "vault"]})),
+        ] {
+            let result = host.ok(tool, input);
+            assert_eq!(result.structured["left_out"], 1, "{tool}");
+            assert!(!all_of(&result).contains("b.txt"), "{tool}: {:?}", result.content);
+        }
+        let result = host.ok("Glob", json!({"pattern": "b.*", "path": "sub"}));
+        assert_eq!(result.structured, json!({"files": ["sub/b.txt"], "count": 1}));
+    }
+
+    #[test]
+    fn what_is_named_is_denied_before_anything_is_known_of_it() {
+        let host = tree();
+        for (tool, input) in [
+            ("Read", json!({"file_path": "vault/key1.txt"})),
+            ("Read", json!({"file_path": "vault/nothing"})),
+            ("Read", json!({"file_path": "to-link"})),
+            ("ReadMany", json!({"paths": ["a.txt", "secret.txt"]})),
+            ("Edit", json!({"file_path": "secret.txt", "old_string": "a", "new_string": "b"})),
+            ("Edit", json!({"file_path": "vault/nothing", "old_string": "a", "new_string": "b"})),
+            ("Write", json!({"file_path": "secret.txt", "content": "", "backup": true})),
+            ("Grep", json!({"pattern": "x", "path": "secret.txt"})),
+            ("LS", json!({"path": "vault"})),
+        ] {
+            let shown = format!("{tool} {input}");
+            assert_eq!(host.err(tool, input).reason(), Some(ErrorReason::Denied), "{shown}");
+        }
+    }
+}

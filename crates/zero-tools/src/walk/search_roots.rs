@@ -1,0 +1,171 @@
+//! The folders a search starts from: the one that was named, or all of the workspace.
+
+use std::path::PathBuf;
+
+use zero_core::{Effect, Effects, ToolError};
+use zero_sandbox::{FinalLinkMode, ResolvedPath, Workspace};
+
+/// Where a search starts.
+#[derive(Debug)]
+pub(crate) struct SearchRoots {
+    searched: Vec<ResolvedPath>,
+    /// Roots that are searched as a part of another.
+    nested: Vec<ResolvedPath>,
+}
+
+impl SearchRoots {
+    /// What `path` names; without it, each root of the workspace.
+    ///
+    /// A root inside another is searched as a part of that one, so that nothing is found twice and
+    /// a pattern written for the outer one still means the same. The first root is searched by
+    /// itself all the same, because relative paths start there; the outer walk leaves it out.
+    pub(crate) fn of(path: Option<&str>, workspace: &Workspace) -> Result<Self, ToolError> {
+        let locate = |written: &str| workspace.locate(written, FinalLinkMode::Follow);
+        let first = locate(path.unwrap_or("."))?;
+        let mut bases = Self { searched: vec![first], nested: vec![] };
+        if path.is_some() {
+            return Ok(bases);
+        }
+        for (index, root) in workspace.roots().enumerate().skip(1) {
+            let mut others = workspace.roots().enumerate();
+            // Of a root that was given twice, the first counts.
+            let lies_in_another = others.any(|(other, path)| {
+                other != index && root.starts_with(path) && (root != path || other < index)
+            });
+            let base = locate(&root.to_string_lossy())?;
+            if lies_in_another { &mut bases.nested } else { &mut bases.searched }.push(base);
+        }
+        Ok(bases)
+    }
+
+    /// What is searched, in the order of the workspace.
+    pub(crate) fn searched(&self) -> &[ResolvedPath] {
+        &self.searched
+    }
+
+    /// What of a base is searched by itself, as a path below it.
+    pub(crate) fn inside(&self, base: &ResolvedPath) -> Option<PathBuf> {
+        let below =
+            |other: &ResolvedPath| other.path().strip_prefix(base.path()).ok().map(PathBuf::from);
+        self.searched.iter().filter_map(below).find(|below| !below.as_os_str().is_empty())
+    }
+
+    /// Reading each folder.
+    pub(crate) fn effects(&self) -> Effects {
+        let read = |base: &ResolvedPath| Effect::Read(base.target().clone());
+        self.searched.iter().chain(&self.nested).map(read).collect()
+    }
+
+    /// ` in src`, or nothing where the search starts with the first root.
+    pub(crate) fn place(&self) -> String {
+        match self.searched.first().map_or(".", ResolvedPath::shown) {
+            "." => String::new(),
+            shown => format!(" in {shown}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_host::TestHost;
+    use serde_json::{Value, json};
+
+    fn host(roots: &[&'static str]) -> TestHost {
+        TestHost::new()
+            .files(&[
+                ("a.txt", "hit\n"),
+                ("app/b.txt", "hit\n"),
+                ("app/src/c.txt", "hit\n"),
+                ("../other/a.txt", "hit\nhit\n"),
+                ("../other/out/x.txt", "hit\n"),
+                ("../other/.gitignore", "/out/\n"),
+            ])
+            .roots(roots)
+    }
+
+    /// Absolute paths as seen from the folder that holds the first one and the other.
+    fn shortened(host: &TestHost, path: &str) -> String {
+        let above = host.outside().canonicalize().unwrap();
+        path.strip_prefix(above.to_str().unwrap()).unwrap_or(path).to_owned()
+    }
+
+    /// The files Grep finds, in the order it gives them.
+    fn grep(host: &TestHost, input: Value) -> Vec<String> {
+        let output = host.ok("Grep", input).structured;
+        let file = |found: &Value| shortened(host, found["file"].as_str().unwrap());
+        output["matches"].as_array().unwrap().iter().map(file).collect()
+    }
+
+    /// The files Glob finds, in the order it gives them.
+    fn glob(host: &TestHost, input: Value) -> Vec<String> {
+        let output = host.ok("Glob", input).structured;
+        let file = |found: &Value| shortened(host, found.as_str().unwrap());
+        let files: Vec<String> = output["files"].as_array().unwrap().iter().map(file).collect();
+        assert_eq!(output["count"], files.len());
+        files
+    }
+
+    #[test]
+    fn every_root_is_searched_once() {
+        let check = |roots: &[&'static str], expected: &[&str]| {
+            let host = host(roots);
+            assert_eq!(grep(&host, json!({"pattern": "hit"})), expected, "Grep of {roots:?}");
+            let mut files = glob(&host, json!({"pattern": "**/*.txt"}));
+            files.sort();
+            let mut expected = expected.to_vec();
+            expected.sort_unstable();
+            assert_eq!(files, expected, "Glob of {roots:?}");
+        };
+        check(&[""], &["a.txt", "app/b.txt", "app/src/c.txt"]);
+        check(&["", "../other"], &["a.txt", "app/b.txt", "app/src/c.txt", "/other/a.txt"]);
+        check(&["../other", "app"], &["a.txt", "/workspace/app/b.txt", "/workspace/app/src/c.txt"]);
+        check(&["", "app", "app/src", ""], &["a.txt", "app/b.txt", "app/src/c.txt"]);
+        check(&["app", ""], &["b.txt", "src/c.txt", "/workspace/a.txt"]);
+        check(
+            &["../other", "app", "", "../other"],
+            &["a.txt", "/workspace/a.txt", "/workspace/app/b.txt", "/workspace/app/src/c.txt"],
+        );
+    }
+
+    #[test]
+    fn a_path_narrows_it_to_one_place() {
+        let host = host(&["", "../other"]);
+        assert_eq!(glob(&host, json!({"pattern": "*.txt", "path": "."})), ["a.txt"]);
+        assert_eq!(grep(&host, json!({"pattern": "hit", "path": "app/src"})), ["app/src/c.txt"]);
+        let other = host.path("../other").canonicalize().unwrap();
+        assert_eq!(grep(&host, json!({"pattern": "hit", "path": other})), ["/other/a.txt"]);
+    }
+
+    #[test]
+    fn limits_totals_and_order_hold_over_all_roots() {
+        let host = host(&["app", "../other"]);
+        let input = json!({"pattern": "hit", "output_mode": "content", "head_limit": 3});
+        for _ in 0..10 {
+            assert_eq!(grep(&host, input.clone()), ["b.txt", "src/c.txt", "/other/a.txt"]);
+        }
+        assert_eq!(host.ok("Grep", input).structured["total_matches"], 4);
+        let found = glob(&host, json!({"pattern": "**/*.txt"}));
+        assert_eq!(found, ["b.txt", "src/c.txt", "/other/a.txt"]);
+    }
+
+    #[test]
+    fn each_root_is_among_the_effects() {
+        let check = |roots: &[&'static str], path: Option<&str>, expected: &[&str]| {
+            let host = host(roots);
+            let bases = SearchRoots::of(path, host.workspace()).unwrap();
+            let read: Vec<String> = bases
+                .effects()
+                .iter()
+                .map(|effect| match effect {
+                    Effect::Read(target) => shortened(&host, target.canonical().to_str().unwrap()),
+                    other => panic!("{other:?}"),
+                })
+                .collect();
+            assert_eq!(read, expected, "{roots:?} {path:?}");
+        };
+        check(&["", "../other", "app"], None, &["/workspace", "/other", "/workspace/app"]);
+        check(&["app", ""], None, &["/workspace/app", "/workspace"]);
+        check(&["", "../other"], Some("app"), &["/workspace/app"]);
+    }
+}

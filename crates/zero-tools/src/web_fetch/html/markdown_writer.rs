@@ -1,0 +1,511 @@
+//! Puts the text of a page down as Markdown, block by block.
+
+use url::Url;
+
+/// Longest address that a link shows, in bytes.
+const LINK_BYTES_MAX: usize = 500;
+/// Marks within each other that are told apart.
+const MARKS_MAX: usize = 16;
+/// Lists and quotes within each other that are indented.
+const DEPTH_MAX: usize = 12;
+/// Cells of a table that stays a table.
+const CELLS_MAX: usize = 20_000;
+
+/// Which part of a page something belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PageRegion {
+    /// What the page is there for.
+    Main,
+    /// Anything else that it says.
+    Body,
+    /// Navigation, footers, and what else surrounds it.
+    Around,
+}
+
+/// What a piece of a line is marked as.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum InlineMark {
+    Strong,
+    Emphasis,
+    Struck,
+    Code,
+    /// A link to a whole address; none where it leads nowhere else.
+    Link(Option<String>),
+}
+
+impl InlineMark {
+    fn is_like(&self, other: &Self) -> bool {
+        std::mem::discriminant(self) == std::mem::discriminant(other)
+    }
+}
+
+/// Puts a page down.
+pub(super) struct MarkdownWriter {
+    base: Url,
+    /// Most that is put down, and whether something was left out for it.
+    bytes_max: usize,
+    is_cut: bool,
+    parts: [String; 3],
+    region: PageRegion,
+    /// The block at work.
+    line: String,
+    heading: Option<usize>,
+    /// Where in the line a mark began.
+    marks: Vec<(usize, InlineMark)>,
+    lists: Vec<ListState>,
+    quotes: usize,
+    /// The language of the code at work, if it is code.
+    code: Option<Option<String>>,
+    table: Option<TableState>,
+}
+
+struct ListState {
+    /// The number of the next item, where items have some.
+    next: Option<u64>,
+    /// Whether the item at work has yet to get its bullet.
+    is_new: bool,
+}
+
+/// A table that may stay one.
+#[derive(Default)]
+struct TableState {
+    rows: Vec<Vec<String>>,
+    cells: usize,
+    bytes: usize,
+    in_cell: bool,
+}
+
+impl MarkdownWriter {
+    /// Puts a page down that lies at `base`, at most so many bytes of it.
+    pub(super) fn new(base: Url, bytes_max: usize) -> Self {
+        Self {
+            base,
+            bytes_max,
+            is_cut: false,
+            parts: Default::default(),
+            region: PageRegion::Body,
+            line: String::new(),
+            heading: None,
+            marks: Vec::new(),
+            lists: Vec::new(),
+            quotes: 0,
+            code: None,
+            table: None,
+        }
+    }
+
+    /// Whether something was left out because there was too much.
+    pub(super) fn is_cut(&self) -> bool {
+        self.is_cut
+    }
+
+    /// How much may still be put down, with what waits to be.
+    fn room(&self) -> usize {
+        let put_down: usize = self.parts.iter().map(String::len).sum();
+        let in_table = self.table.as_ref().map_or(0, |table| table.bytes);
+        self.bytes_max.saturating_sub(put_down + in_table + self.line.len())
+    }
+
+    /// The main part, what else is said, and what surrounds it; and whether that is all.
+    pub(super) fn finish(mut self) -> ([String; 3], bool) {
+        self.end_table();
+        self.end_code();
+        self.end_block();
+        (self.parts, !self.is_cut)
+    }
+
+    pub(super) fn set_region(&mut self, region: PageRegion) {
+        if region != self.region {
+            self.end_block();
+            self.region = region;
+        }
+    }
+
+    pub(super) fn text(&mut self, text: &str) {
+        let room = self.room();
+        if text.len() > room {
+            self.is_cut = true;
+        }
+        let text = text.get(..text.floor_char_boundary(room.min(text.len()))).unwrap_or_default();
+        let kept = text.chars().filter(|c| c.is_whitespace() || super::seen(*c));
+        if self.code.is_some() {
+            self.line.extend(kept.filter(|c| *c != '\r'));
+            return;
+        }
+        for c in kept {
+            match c.is_whitespace() {
+                false => self.line.push(c),
+                true => self.space(),
+            }
+        }
+    }
+
+    fn space(&mut self) {
+        if !self.line.is_empty() && !self.line.ends_with([' ', '\n']) {
+            self.line.push(' ');
+        }
+    }
+
+    pub(super) fn line_break(&mut self) {
+        if self.table.as_ref().is_some_and(|table| table.in_cell) {
+            self.space();
+        } else if self.code.is_some() {
+            self.line.push('\n');
+        } else if self.heading.is_some() {
+            self.space();
+        } else if !self.line.is_empty() {
+            self.line.truncate(self.line.trim_end_matches(' ').len());
+            self.line.push('\n');
+        }
+    }
+
+    pub(super) fn rule(&mut self) {
+        self.end_block();
+        if self.table.is_none() && self.code.is_none() {
+            self.put("---");
+        }
+    }
+
+    pub(super) fn picture(&mut self, alt: &str, source: Option<&str>) {
+        let alt: Vec<&str> = alt.split_whitespace().collect();
+        if alt.is_empty() || self.code.is_some() {
+            return;
+        }
+        let alt: String = alt.join(" ").chars().filter(|c| super::seen(*c)).take(300).collect();
+        match source.and_then(|source| self.address(source)) {
+            Some(address) => self.line.push_str(&format!("![{alt}]({address})")),
+            None => self.line.push_str(&format!("[{alt}]")),
+        }
+    }
+
+    // Marks.
+
+    pub(super) fn begin_mark(&mut self, mark: InlineMark) {
+        if self.code.is_none() && self.marks.len() < MARKS_MAX {
+            self.marks.push((self.line.len(), mark));
+        }
+    }
+
+    pub(super) fn end_mark(&mut self, mark: &InlineMark) {
+        if let Some(place) = self.marks.iter().rposition(|(_, open)| open.is_like(mark)) {
+            while self.marks.len() > place {
+                let Some((start, mark)) = self.marks.pop() else { break };
+                self.close(start, &mark);
+            }
+        }
+    }
+
+    /// Puts a mark around the end of the line, from `start` on.
+    fn close(&mut self, start: usize, mark: &InlineMark) {
+        let marked = self.line.get(start..).unwrap_or_default();
+        let inner = marked.trim().to_owned();
+        if inner.is_empty() {
+            return;
+        }
+        let (before, after) = match mark {
+            InlineMark::Strong => ("**", "**".to_owned()),
+            InlineMark::Emphasis => ("*", "*".to_owned()),
+            InlineMark::Struck => ("~~", "~~".to_owned()),
+            InlineMark::Code if inner.contains('`') => ("`` ", " ``".to_owned()),
+            InlineMark::Code => ("`", "`".to_owned()),
+            InlineMark::Link(Some(address)) => ("[", format!("]({address})")),
+            InlineMark::Link(None) => return,
+        };
+        let (leads, trails) =
+            (marked.starts_with(char::is_whitespace), marked.ends_with(char::is_whitespace));
+        self.line.truncate(start);
+        if leads {
+            self.space();
+        }
+        self.line.push_str(before);
+        self.line.push_str(&inner);
+        self.line.push_str(&after);
+        if trails {
+            self.space();
+        }
+    }
+
+    /// Begins a link to an address, as it is written.
+    pub(super) fn begin_link(&mut self, written: &str) {
+        // Settled once: a link may go round many blocks.
+        let address = self.address(written);
+        self.begin_mark(InlineMark::Link(address));
+    }
+
+    /// A written address as a whole one; none for what leads nowhere else.
+    fn address(&self, written: &str) -> Option<String> {
+        let written = written.trim();
+        if written.is_empty() || written.starts_with('#') || written.len() > LINK_BYTES_MAX {
+            return None;
+        }
+        let address = self.base.join(written).ok()?;
+        let fits = matches!(address.scheme(), "http" | "https" | "mailto");
+        let text: String = address.into();
+        let text = text.replace('(', "%28").replace(')', "%29");
+        (fits && text.len() <= LINK_BYTES_MAX).then_some(text)
+    }
+
+    /// The marks that are open.
+    #[cfg(test)]
+    pub(super) fn marks(&self) -> Vec<InlineMark> {
+        self.marks.iter().map(|(_, mark)| mark.clone()).collect()
+    }
+
+    // Blocks.
+
+    pub(super) fn begin_heading(&mut self, level: usize) {
+        self.end_block();
+        self.heading = Some(level.clamp(1, 6));
+    }
+
+    pub(super) fn end_heading(&mut self) {
+        self.end_block();
+        self.heading = None;
+    }
+
+    pub(super) fn begin_list(&mut self, first: Option<u64>) {
+        self.end_block();
+        if self.lists.len() < DEPTH_MAX {
+            self.lists.push(ListState { next: first, is_new: false });
+        }
+    }
+
+    pub(super) fn end_list(&mut self) {
+        self.end_block();
+        self.lists.pop();
+        if self.lists.is_empty() {
+            self.part().push('\n');
+        }
+    }
+
+    pub(super) fn begin_item(&mut self) {
+        self.end_block();
+        if let Some(list) = self.lists.last_mut() {
+            list.is_new = true;
+        }
+    }
+
+    pub(super) fn end_item(&mut self) {
+        self.end_block();
+        if let Some(list) = self.lists.last_mut() {
+            list.is_new = false;
+        }
+    }
+
+    pub(super) fn begin_quote(&mut self) {
+        self.end_block();
+        self.quotes += 1;
+    }
+
+    pub(super) fn end_quote(&mut self) {
+        self.end_block();
+        self.quotes = self.quotes.saturating_sub(1);
+    }
+
+    pub(super) fn begin_code(&mut self, language: Option<String>) {
+        self.end_block();
+        self.marks.clear();
+        self.code = Some(language);
+    }
+
+    /// The language of the code at work, where it names one.
+    pub(super) fn name_language(&mut self, language: Option<String>) {
+        if let (Some(known @ None), Some(language)) = (&mut self.code, language) {
+            *known = Some(language);
+        }
+    }
+
+    pub(super) fn end_code(&mut self) {
+        let Some(language) = self.code.take() else { return };
+        let code = std::mem::take(&mut self.line);
+        let code = code.trim_start_matches('\n').trim_end();
+        if code.is_empty() {
+            return;
+        }
+        if self.table.as_ref().is_some_and(|table| table.in_cell) {
+            // A cell is one line.
+            code.clone_into(&mut self.line);
+            return;
+        }
+        let longest = code.split(|c| c != '`').map(str::len).max().unwrap_or_default();
+        let fence = "`".repeat((longest + 1).max(3));
+        self.put(&format!("{fence}{}\n{code}\n{fence}", language.unwrap_or_default()));
+    }
+
+    /// Ends the block at work, if there is one.
+    pub(super) fn end_block(&mut self) {
+        if self.table.as_ref().is_some_and(|table| table.in_cell) {
+            self.space();
+            return;
+        }
+        if self.code.is_some() {
+            if !self.line.is_empty() && !self.line.ends_with('\n') {
+                self.line.push('\n');
+            }
+            return;
+        }
+        // A link around a block is one in the block.
+        for index in (0..self.marks.len()).rev() {
+            let Some((start, mark)) = self.marks.get(index).cloned() else { continue };
+            self.close(start, &mark);
+        }
+        self.marks.iter_mut().for_each(|(start, _)| *start = 0);
+        let line = std::mem::take(&mut self.line);
+        let line = line.trim();
+        if line.is_empty() {
+            return;
+        }
+        match self.heading {
+            Some(level) => self.put(&format!("{} {}", "#".repeat(level), line.replace('\n', " "))),
+            None => self.put(line),
+        }
+    }
+
+    /// Puts a block down, as deep in lists and quotes as it is.
+    fn put(&mut self, block: &str) {
+        let quote = "> ".repeat(self.quotes.min(DEPTH_MAX));
+        let depth = self.lists.len().saturating_sub(1);
+        let indent = "  ".repeat(depth);
+        let (first, rest, is_item) = match self.lists.last_mut() {
+            None => (String::new(), String::new(), false),
+            Some(list) => {
+                let bullet = match &mut list.next {
+                    _ if !list.is_new => "  ".to_owned(),
+                    None => "- ".to_owned(),
+                    Some(number) => {
+                        let bullet = format!("{number}. ");
+                        *number = number.saturating_add(1);
+                        bullet
+                    }
+                };
+                let rest = format!("{indent}{}", " ".repeat(bullet.len()));
+                list.is_new = false;
+                (format!("{indent}{bullet}"), rest, true)
+            }
+        };
+        let mut room = self.room();
+        let mut is_cut = false;
+        let part = self.part();
+        for (number, line) in block.split('\n').enumerate() {
+            let begin = if number == 0 { &first } else { &rest };
+            let taken = quote.len() + begin.len() + 2;
+            let fits = line.floor_char_boundary(room.saturating_sub(taken).min(line.len()));
+            is_cut |= fits < line.len() || room <= taken;
+            if room <= taken {
+                break;
+            }
+            for piece in [&quote, begin, line.get(..fits).unwrap_or_default(), "\n"] {
+                part.push_str(piece);
+            }
+            room = room.saturating_sub(taken + fits);
+        }
+        if !is_item {
+            part.push('\n');
+        }
+        self.is_cut |= is_cut;
+    }
+
+    fn part(&mut self) -> &mut String {
+        let [main, body, around] = &mut self.parts;
+        match self.region {
+            PageRegion::Main => main,
+            PageRegion::Body => body,
+            PageRegion::Around => around,
+        }
+    }
+
+    // Tables.
+
+    pub(super) fn begin_table(&mut self) {
+        // A table that holds another only arranges the page.
+        self.dissolve_table();
+        self.end_block();
+        self.table = Some(TableState::default());
+    }
+
+    pub(super) fn begin_row(&mut self) {
+        self.end_row();
+        if let Some(table) = &mut self.table {
+            table.rows.push(Vec::new());
+        } else {
+            self.end_block();
+        }
+    }
+
+    pub(super) fn end_row(&mut self) {
+        self.end_cell();
+    }
+
+    pub(super) fn begin_cell(&mut self) {
+        self.end_cell();
+        if self.table.as_ref().is_some_and(|table| table.cells >= CELLS_MAX) {
+            self.dissolve_table();
+        }
+        self.end_block();
+        self.marks.clear();
+        if let Some(table) = &mut self.table {
+            if table.rows.is_empty() {
+                table.rows.push(Vec::new());
+            }
+            table.in_cell = true;
+        }
+    }
+
+    pub(super) fn end_cell(&mut self) {
+        if !self.table.as_ref().is_some_and(|table| table.in_cell) {
+            return;
+        }
+        self.end_code();
+        while let Some((start, mark)) = self.marks.pop() {
+            self.close(start, &mark);
+        }
+        let cell = std::mem::take(&mut self.line);
+        let cell = cell.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|");
+        if let Some(table) = &mut self.table {
+            table.in_cell = false;
+            table.cells += 1;
+            table.bytes += cell.len();
+            if let Some(row) = table.rows.last_mut() {
+                row.push(cell);
+            }
+        }
+    }
+
+    pub(super) fn end_table(&mut self) {
+        self.end_cell();
+        let Some(table) = self.table.take() else { return self.end_block() };
+        let rows: Vec<Vec<String>> =
+            table.rows.into_iter().filter(|row| row.iter().any(|cell| !cell.is_empty())).collect();
+        let columns = rows.iter().map(Vec::len).max().unwrap_or_default();
+        if columns < 2 || rows.len() < 2 {
+            return self.put_rows(&rows);
+        }
+        let mut lines = Vec::with_capacity(rows.len() + 1);
+        for (number, row) in rows.iter().enumerate() {
+            let cells = (0..columns.min(64)).map(|at| row.get(at).map_or("", String::as_str));
+            lines.push(format!("| {} |", cells.collect::<Vec<_>>().join(" | ")));
+            if number == 0 {
+                lines.push(format!("|{}", " --- |".repeat(columns.min(64))));
+            }
+        }
+        self.put(&lines.join("\n"));
+    }
+
+    /// Makes lines of a table that is none.
+    fn dissolve_table(&mut self) {
+        self.end_cell();
+        if let Some(table) = self.table.take() {
+            self.put_rows(&table.rows);
+        }
+    }
+
+    fn put_rows(&mut self, rows: &[Vec<String>]) {
+        for row in rows {
+            let cells: Vec<&str> =
+                row.iter().map(String::as_str).filter(|cell| !cell.is_empty()).collect();
+            if !cells.is_empty() {
+                self.put(&cells.join(" "));
+            }
+        }
+    }
+}

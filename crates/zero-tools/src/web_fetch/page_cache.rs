@@ -1,0 +1,102 @@
+//! Pages that were fetched a moment ago.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::web_page::WebPage;
+
+/// How long a page is kept.
+pub(super) const AGE_MAX: Duration = Duration::from_secs(15 * 60);
+/// Most pages that are kept.
+pub(super) const PAGES_MAX: usize = 64;
+/// Most text that is kept, in bytes.
+pub(super) const BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// Pages that were fetched a moment ago, each for the policy that let it be fetched.
+#[derive(Default)]
+pub(super) struct WebPageCache {
+    kept: Mutex<VecDeque<CachedPage>>,
+}
+
+struct CachedPage {
+    policy: u64,
+    url: String,
+    page: Arc<WebPage>,
+    since: Instant,
+}
+
+impl WebPageCache {
+    /// The page at an address, if it was fetched a moment ago under the same policy.
+    pub(super) fn get(&self, policy: u64, url: &str) -> Option<Arc<WebPage>> {
+        let mut kept = self.lock();
+        kept.retain(|page| page.since.elapsed() < AGE_MAX);
+        let found = kept.iter().find(|page| page.policy == policy && page.url == url)?;
+        Some(Arc::clone(&found.page))
+    }
+
+    /// Keeps a page; the oldest go where there is no room.
+    pub(super) fn put(&self, policy: u64, url: &str, page: &Arc<WebPage>) {
+        if page.text.len() > BYTES_MAX / 2 {
+            return;
+        }
+        let mut kept = self.lock();
+        kept.retain(|page| page.policy != policy || page.url != url);
+        kept.push_back(CachedPage {
+            policy,
+            url: url.to_owned(),
+            page: Arc::clone(page),
+            since: Instant::now(),
+        });
+        let bytes = |kept: &VecDeque<CachedPage>| {
+            kept.iter().map(|page| page.page.text.len()).sum::<usize>()
+        };
+        while kept.len() > PAGES_MAX || bytes(&kept) > BYTES_MAX {
+            kept.pop_front();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, VecDeque<CachedPage>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(bytes: usize) -> Arc<WebPage> {
+        Arc::new(WebPage { text: "x".repeat(bytes), ..WebPage::default() })
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_page_is_kept_for_a_quarter_of_an_hour_and_for_one_policy() {
+        let cache = WebPageCache::default();
+        cache.put(1, "https://a.test/", &page(1));
+        assert!(cache.get(1, "https://a.test/").is_some());
+        assert!(cache.get(2, "https://a.test/").is_none());
+        assert!(cache.get(1, "https://a.test/x").is_none());
+        tokio::time::advance(AGE_MAX - Duration::from_secs(1)).await;
+        assert!(cache.get(1, "https://a.test/").is_some());
+        tokio::time::advance(Duration::from_secs(2)).await;
+        assert!(cache.get(1, "https://a.test/").is_none());
+    }
+
+    #[tokio::test]
+    async fn it_never_holds_more_than_it_may() {
+        let cache = WebPageCache::default();
+        for number in 0..200 {
+            cache.put(1, &format!("https://a.test/{number}"), &page(1));
+        }
+        assert_eq!(cache.lock().len(), PAGES_MAX);
+        assert!(cache.get(1, "https://a.test/199").is_some());
+        for number in 0..5 {
+            cache.put(1, &format!("https://b.test/{number}"), &page(BYTES_MAX / 2));
+        }
+        assert_eq!(cache.lock().len(), 2);
+        cache.put(1, "https://c.test/", &page(BYTES_MAX / 2 + 1));
+        assert!(cache.get(1, "https://c.test/").is_none());
+    }
+}

@@ -1,0 +1,253 @@
+//! The parts of a long page that are about what was asked.
+//!
+//! Where no model reads the page, this chooses: a page is cut at its headings, each part is weighed
+//! by how many of the rarer words of the question it has, and the best are given in the order they
+//! stand in. The rest is named by its headings, so that whoever asked knows what else there is.
+
+use std::collections::{HashMap, HashSet};
+
+/// Longest part, in bytes; what is longer is cut at a paragraph, or anywhere.
+const PART_BYTES_MAX: usize = 4_000;
+/// Most words of a question that count.
+const WORDS_MAX: usize = 64;
+/// Most headings that are named of what is left out.
+const HEADINGS_MAX: usize = 40;
+/// Longest of them, in characters.
+const HEADING_CHARS_MAX: usize = 80;
+
+/// What of a page is about a question.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct PageSelection {
+    /// The parts, in the order they stand in.
+    pub(super) text: String,
+    /// How many parts there are in all, and how many of them these are; none where it is all.
+    pub(super) left_out: Option<OmittedSections>,
+}
+
+/// What is not among them.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct OmittedSections {
+    pub(super) shown: usize,
+    pub(super) parts: usize,
+    /// Headings of parts that were left out.
+    pub(super) headings: Vec<String>,
+}
+
+/// Chooses what of a page is about a question, at most about so many bytes of it.
+pub(super) fn choose(page: &str, question: &str, bytes_max: usize) -> PageSelection {
+    if page.len() <= bytes_max {
+        return PageSelection { text: page.to_owned(), left_out: None };
+    }
+    let parts = parts(page);
+    let words = words(question);
+    let found: Vec<HashMap<&str, usize>> = parts.iter().map(|part| counted(part, &words)).collect();
+    let rarity: HashMap<&str, f64> = words
+        .iter()
+        .map(|word| {
+            let has = found.iter().filter(|found| found.contains_key(word.as_str())).count();
+            (word.as_str(), (1.0 + parts.len() as f64 / (1.0 + has as f64)).ln())
+        })
+        .collect();
+    let weight = |at: usize| -> f64 {
+        let Some((part, found)) = parts.get(at).zip(found.get(at)) else { return 0.0 };
+        let heading = part.lines().next().filter(|line| line.starts_with('#')).unwrap_or_default();
+        let heading = heading.to_lowercase();
+        let of_word = |(word, count): (&&str, &usize)| {
+            let count = *count as f64;
+            let in_heading = if heading.contains(*word) { 2.0 } else { 1.0 };
+            rarity.get(*word).copied().unwrap_or_default() * in_heading * count / (count + 1.0)
+        };
+        found.iter().map(of_word).sum()
+    };
+    let mut order: Vec<(usize, f64)> = (0..parts.len()).map(|at| (at, weight(at))).collect();
+    // Where nothing tells them apart, a page begins with what it is about.
+    order.sort_by(|(at, weight), (other_at, other)| other.total_cmp(weight).then(at.cmp(other_at)));
+    let mut kept = HashSet::new();
+    let mut bytes = 0;
+    for (at, _) in order {
+        let length = parts.get(at).map_or(0, |part| part.len());
+        if bytes + length <= bytes_max {
+            bytes += length;
+            kept.insert(at);
+        }
+    }
+    let (mut text, mut headings, mut last) = (String::new(), Vec::new(), None);
+    for (at, part) in parts.iter().enumerate() {
+        if !kept.contains(&at) {
+            if let Some(heading) = part.lines().next().and_then(|line| line.strip_prefix('#'))
+                && headings.len() < HEADINGS_MAX
+            {
+                let heading = heading.trim_start_matches('#').trim();
+                headings.push(zero_core::sanitize::shortened(heading, HEADING_CHARS_MAX));
+            }
+            continue;
+        }
+        if at.checked_sub(1) != last {
+            text.push_str(if text.is_empty() { "[…]\n\n" } else { "\n\n[…]\n\n" });
+        } else if !text.is_empty() {
+            text.push_str("\n\n");
+        }
+        text.push_str(part);
+        last = Some(at);
+    }
+    if last.is_some_and(|last| last + 1 < parts.len()) {
+        text.push_str("\n\n[…]");
+    }
+    let left_out = OmittedSections { shown: kept.len(), parts: parts.len(), headings };
+    PageSelection { text, left_out: Some(left_out).filter(|left| left.shown < left.parts) }
+}
+
+/// A page cut at its headings, and where that leaves too much, at paragraphs.
+fn parts(page: &str) -> Vec<&str> {
+    let mut starts = vec![0];
+    let (mut at, mut in_code, mut after_blank) = (0, false, true);
+    for line in page.split_inclusive('\n') {
+        if line.starts_with("```") {
+            in_code = !in_code;
+        }
+        let start = starts.last().copied().unwrap_or_default();
+        let begins = !in_code && line.starts_with('#');
+        let is_long = at - start + line.len() > PART_BYTES_MAX;
+        if at > start && (begins || is_long && (after_blank || at - start > PART_BYTES_MAX / 2)) {
+            starts.push(at);
+        }
+        after_blank = line.trim().is_empty();
+        at += line.len();
+    }
+    starts.push(page.len());
+    let whole = starts.windows(2).filter_map(|ends| match ends {
+        [start, end] => page.get(*start..*end),
+        _ => None,
+    });
+    whole.flat_map(pieces).map(str::trim).filter(|part| !part.is_empty()).collect()
+}
+
+/// A part in pieces that are not too long, even if it is one line.
+fn pieces(mut part: &str) -> Vec<&str> {
+    let mut pieces = Vec::new();
+    while part.len() > PART_BYTES_MAX * 2 {
+        let (piece, rest) = part.split_at(part.floor_char_boundary(PART_BYTES_MAX));
+        pieces.push(piece);
+        part = rest;
+    }
+    pieces.push(part);
+    pieces
+}
+
+/// The words of a question that say something.
+fn words(question: &str) -> Vec<String> {
+    const COMMON: &[&str] = &[
+        "the",
+        "and",
+        "for",
+        "with",
+        "from",
+        "that",
+        "this",
+        "what",
+        "which",
+        "how",
+        "are",
+        "was",
+        "does",
+        "all",
+        "any",
+        "its",
+        "page",
+        "about",
+        "extract",
+        "find",
+        "get",
+        "give",
+        "list",
+        "show",
+        "tell",
+        "summarize",
+        "section",
+        "please",
+        "into",
+        "you",
+        "there",
+        "when",
+        "where",
+    ];
+    let mut seen = HashSet::new();
+    let words = question.split(|c: char| !c.is_alphanumeric() && c != '_').map(str::to_lowercase);
+    let words = words.filter(|word| word.chars().count() > 2 || !word.is_ascii());
+    words
+        .filter(|word| !word.is_empty() && !COMMON.contains(&word.as_str()))
+        .filter(|word| seen.insert(word.clone()))
+        .take(WORDS_MAX)
+        .collect()
+}
+
+/// How often words are found in a part; a word counts where another begins with it.
+fn counted<'w>(part: &str, words: &'w [String]) -> HashMap<&'w str, usize> {
+    let part = part.to_lowercase();
+    let count = |word: &'w String| {
+        // `handling` also finds `handle`.
+        let stem = word.get(..word.floor_char_boundary(word.len().min(6))).unwrap_or(word);
+        let count = part.matches(stem).take(16).count();
+        (count > 0).then_some((word.as_str(), count))
+    };
+    words.iter().filter_map(count).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn manual() -> String {
+        let section = |name: &str, about: &str| {
+            format!("## {name}\n\n{}\n", format!("A sentence on {about}. ").repeat(40))
+        };
+        ["Names", "Semicolons", "Control structures", "Errors", "Concurrency", "Testing"]
+            .iter()
+            .map(|name| section(name, &name.to_lowercase()))
+            .collect()
+    }
+
+    #[test]
+    fn a_short_page_is_given_whole() {
+        let chosen = choose("# A\n\nb", "anything", 100);
+        assert_eq!(chosen, PageSelection { text: "# A\n\nb".to_owned(), left_out: None });
+    }
+
+    #[test]
+    fn the_parts_about_the_question_are_found_and_the_rest_is_named() {
+        let manual = manual();
+        #[track_caller]
+        fn check(page: &str, question: &str, expected: &str) {
+            let chosen = choose(page, question, 1_500);
+            assert!(chosen.text.contains(expected), "{question}: {}", chosen.text);
+            let left_out = chosen.left_out.unwrap();
+            assert_eq!((left_out.shown, left_out.parts), (1, 6), "{question}");
+            assert_eq!(left_out.headings.len(), 5);
+            assert!(chosen.text.len() < 1_600);
+        }
+        check(&manual, "Extract the section about error handling", "## Errors");
+        check(&manual, "how does concurrency work?", "## Concurrency");
+        // Nothing to go by: it begins at the beginning.
+        check(&manual, "", "## Names");
+    }
+
+    #[test]
+    fn what_was_left_out_in_between_is_marked() {
+        let chosen = choose(&manual(), "names and testing", 2_300);
+        assert!(chosen.text.starts_with("## Names"), "{}", chosen.text);
+        assert!(chosen.text.contains("[…]\n\n## Testing"), "{}", chosen.text);
+    }
+
+    #[test]
+    fn a_page_of_one_line_is_cut_all_the_same() {
+        let page = "ä".repeat(50_000);
+        let chosen = choose(&page, "x", 10_000);
+        assert!(chosen.text.len() <= 10_100, "{}", chosen.text.len());
+        assert!(chosen.left_out.is_some());
+    }
+
+    #[test]
+    fn code_is_not_taken_for_headings() {
+        assert_eq!(parts("a\n```\n# not\n```\n# yes\nb"), ["a\n```\n# not\n```", "# yes\nb"]);
+    }
+}

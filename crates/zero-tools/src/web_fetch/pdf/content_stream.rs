@@ -1,0 +1,345 @@
+//! The text that a page paints, in the order it paints it.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use super::PdfBudget;
+use super::document::{PdfDocument, PdfPage};
+use super::font::PdfFont;
+use super::syntax::{PdfDict, PdfValue, PdfValueReader};
+
+/// Values before an operator that are kept.
+const OPERANDS_MAX: usize = 64;
+/// Values that one operator may be about, those in lists included.
+const VALUES_MAX: usize = 200_000;
+/// States of the pencil that are kept.
+const STATES_MAX: usize = 64;
+/// Forms within forms.
+const FORMS_DEPTH_MAX: usize = 6;
+/// Most text of one page, in bytes.
+const PAGE_BYTES_MAX: usize = 1024 * 1024;
+/// Fonts that are kept ready.
+const FONTS_MAX: usize = 512;
+/// A gap of this share of the size parts two words.
+const WORD_GAP: f64 = 0.16;
+/// A step of this share of the size begins a line.
+const LINE_STEP: f64 = 0.35;
+/// A step of this share of the size begins a paragraph.
+const PARAGRAPH_STEP: f64 = 1.9;
+
+/// Reads what pages paint.
+pub(super) struct ContentInterpreter<'d> {
+    document: &'d PdfDocument<'d>,
+    /// Fonts by the place of their dictionaries.
+    fonts: HashMap<*const PdfDict, Rc<PdfFont>>,
+}
+
+/// `x' = a·x + c·y + e`, `y' = b·x + d·y + f`.
+#[derive(Clone, Copy)]
+struct TransformMatrix([f64; 6]);
+
+impl TransformMatrix {
+    const UNIT: Self = Self([1.0, 0.0, 0.0, 1.0, 0.0, 0.0]);
+
+    /// First this, then the other.
+    fn then(self, Self([oa, ob, oc, od, oe, of]): Self) -> Self {
+        let Self([a, b, c, d, e, f]) = self;
+        Self([
+            a * oa + b * oc,
+            a * ob + b * od,
+            c * oa + d * oc,
+            c * ob + d * od,
+            e * oa + f * oc + oe,
+            e * ob + f * od + of,
+        ])
+    }
+
+    fn shifted(self, x: f64, y: f64) -> Self {
+        Self([1.0, 0.0, 0.0, 1.0, x, y]).then(self)
+    }
+
+    fn place(self) -> (f64, f64) {
+        let Self([.., x, y]) = self;
+        (x, y)
+    }
+
+    /// How long one step upwards becomes.
+    fn scale(self) -> f64 {
+        let Self([_, _, c, d, ..]) = self;
+        c.hypot(d)
+    }
+
+    /// How long one step to the right becomes.
+    fn stretch(self) -> f64 {
+        let Self([a, b, ..]) = self;
+        a.hypot(b)
+    }
+}
+
+/// What the pencil is set to.
+#[derive(Clone)]
+struct GraphicsState {
+    page: TransformMatrix,
+    font: Option<Rc<PdfFont>>,
+    size: f64,
+    leading: f64,
+    letter_gap: f64,
+    word_gap: f64,
+}
+
+/// The text of a page while it is painted.
+struct PageTextBuilder {
+    text: String,
+    /// Where the last letter ended, and its size.
+    last: Option<(f64, f64, f64)>,
+}
+
+impl<'d> ContentInterpreter<'d> {
+    pub(super) fn new(document: &'d PdfDocument<'d>) -> Self {
+        Self { document, fonts: HashMap::new() }
+    }
+
+    /// The text of a page.
+    pub(super) fn page(&mut self, page: &PdfPage<'d>, budget: &mut PdfBudget) -> String {
+        let mut content = Vec::new();
+        let parts = match page.dict.get("Contents") {
+            Some(whole @ PdfValue::Reference(_)) => match self.document.resolve(whole) {
+                Some(PdfValue::List(parts)) => parts.as_slice(),
+                _ => std::slice::from_ref(whole),
+            },
+            Some(PdfValue::List(parts)) => parts.as_slice(),
+            _ => &[],
+        };
+        for part in parts {
+            if !budget.work(1) {
+                break;
+            }
+            content.extend(self.document.stream(part, budget).unwrap_or_default());
+            content.push(b'\n');
+        }
+        let state = GraphicsState {
+            page: TransformMatrix::UNIT,
+            font: None,
+            size: 1.0,
+            leading: 0.0,
+            letter_gap: 0.0,
+            word_gap: 0.0,
+        };
+        let mut sheet = PageTextBuilder { text: String::new(), last: None };
+        self.paint(&content, page.resources, state, &mut sheet, 0, budget);
+        let lines: Vec<&str> = sheet.text.lines().map(str::trim_end).collect();
+        lines.join("\n").trim().to_owned()
+    }
+
+    fn paint(
+        &mut self,
+        content: &[u8],
+        resources: Option<&'d PdfDict>,
+        mut state: GraphicsState,
+        sheet: &mut PageTextBuilder,
+        depth: usize,
+        budget: &mut PdfBudget,
+    ) {
+        budget.values = VALUES_MAX;
+        let mut reader = PdfValueReader::new(content, 0);
+        let mut operands: Vec<PdfValue> = Vec::new();
+        let mut states: Vec<GraphicsState> = Vec::new();
+        let (mut line, mut text) = (TransformMatrix::UNIT, TransformMatrix::UNIT);
+        while let Some(value) = reader.value(budget) {
+            let PdfValue::Word(operator) = value else {
+                if operands.len() < OPERANDS_MAX {
+                    operands.push(value);
+                }
+                continue;
+            };
+            // What was read is let go again after each operator.
+            budget.values = VALUES_MAX;
+            if sheet.text.len() > PAGE_BYTES_MAX {
+                budget.exceeded = true;
+                return;
+            }
+            let number =
+                |at: usize| operands.get(at).and_then(PdfValue::number).unwrap_or_default();
+            match operator.as_str() {
+                "q" if states.len() < STATES_MAX => states.push(state.clone()),
+                "Q" => state = states.pop().unwrap_or(state),
+                "cm" => state.page = matrix(&operands).then(state.page),
+                "BT" => (line, text) = (TransformMatrix::UNIT, TransformMatrix::UNIT),
+                "Tf" => {
+                    let font = operands.first().and_then(PdfValue::name);
+                    state.font = font.and_then(|name| self.font(name, resources, budget));
+                    state.size = number(1);
+                }
+                "TL" => state.leading = number(0),
+                "Tc" => state.letter_gap = number(0),
+                "Tw" => state.word_gap = number(0),
+                "Td" | "TD" => {
+                    if operator == "TD" {
+                        state.leading = -number(1);
+                    }
+                    line = line.shifted(number(0), number(1));
+                    text = line;
+                }
+                "Tm" => {
+                    line = matrix(&operands);
+                    text = line;
+                }
+                "T*" => {
+                    line = line.shifted(0.0, -state.leading);
+                    text = line;
+                }
+                "Tj" | "'" | "\"" => {
+                    if operator == "\"" {
+                        (state.word_gap, state.letter_gap) = (number(0), number(1));
+                    }
+                    if operator != "Tj" {
+                        line = line.shifted(0.0, -state.leading);
+                        text = line;
+                    }
+                    if let Some(PdfValue::Text(shown)) = operands.last() {
+                        text = sheet.show(shown, &state, text);
+                    }
+                }
+                "TJ" => {
+                    for part in operands.last().and_then(PdfValue::list).unwrap_or_default() {
+                        text = match part {
+                            PdfValue::Text(shown) => sheet.show(shown, &state, text),
+                            PdfValue::Number(back) => {
+                                text.shifted(-back / 1_000.0 * state.size, 0.0)
+                            }
+                            _ => text,
+                        };
+                    }
+                }
+                "Do" if depth < FORMS_DEPTH_MAX => {
+                    if let Some(name) = operands.first().and_then(PdfValue::name) {
+                        self.form(name, resources, &state, sheet, depth, budget);
+                    }
+                }
+                "BI" => skip_picture(&mut reader, content),
+                _ => {}
+            }
+            operands.clear();
+        }
+    }
+
+    /// Paints what stands in a form of its own.
+    fn form(
+        &mut self,
+        name: &str,
+        resources: Option<&'d PdfDict>,
+        state: &GraphicsState,
+        sheet: &mut PageTextBuilder,
+        depth: usize,
+        budget: &mut PdfBudget,
+    ) {
+        let document = self.document;
+        let forms = resources.and_then(|all| document.get(all, "XObject")).and_then(PdfValue::dict);
+        let Some(reference) = forms.and_then(|forms| forms.get(name)) else { return };
+        let Some(dict) = document.resolve(reference).and_then(PdfValue::dict) else { return };
+        if document.get(dict, "Subtype").and_then(PdfValue::name) != Some("Form") {
+            return;
+        }
+        if !budget.form() {
+            return;
+        }
+        let Some(content) = document.stream(reference, budget) else { return };
+        let own = document.get(dict, "Resources").and_then(PdfValue::dict).or(resources);
+        let place = document
+            .get(dict, "Matrix")
+            .and_then(PdfValue::list)
+            .map_or(TransformMatrix::UNIT, matrix);
+        let state = GraphicsState { page: place.then(state.page), ..state.clone() };
+        self.paint(&content, own, state, sheet, depth + 1, budget);
+    }
+
+    fn font(
+        &mut self,
+        name: &str,
+        resources: Option<&'d PdfDict>,
+        budget: &mut PdfBudget,
+    ) -> Option<Rc<PdfFont>> {
+        let fonts = self.document.get(resources?, "Font").and_then(PdfValue::dict)?;
+        let dict = self.document.get(fonts, name).and_then(PdfValue::dict)?;
+        if let Some(font) = self.fonts.get(&std::ptr::from_ref(dict)) {
+            return Some(Rc::clone(font));
+        }
+        if self.fonts.len() >= FONTS_MAX {
+            budget.exceeded = true;
+            return None;
+        }
+        let font = Rc::new(PdfFont::read(dict, self.document, budget));
+        self.fonts.insert(std::ptr::from_ref(dict), Rc::clone(&font));
+        Some(font)
+    }
+}
+
+impl PageTextBuilder {
+    /// Puts a text down, and says where the next one goes.
+    fn show(
+        &mut self,
+        shown: &[u8],
+        state: &GraphicsState,
+        mut text: TransformMatrix,
+    ) -> TransformMatrix {
+        let Some(font) = &state.font else { return text };
+        for glyph in font.glyphs(shown) {
+            // One operator may show more than a page holds.
+            if self.text.len() > PAGE_BYTES_MAX {
+                return text;
+            }
+            let place = text.then(state.page);
+            let size = (place.scale() * state.size.abs()).max(0.01);
+            let letters = glyph.letters.unwrap_or_default();
+            let letters: String =
+                letters.chars().filter(|c| zero_core::sanitize::is_harmless(*c)).collect();
+            let (x, y) = place.place();
+            if !letters.is_empty() {
+                self.part(x, y, size);
+                self.text.push_str(&letters);
+            }
+            let gap = state.letter_gap + if glyph.is_space { state.word_gap } else { 0.0 };
+            let step = glyph.width / 1_000.0 * state.size + gap;
+            text = text.shifted(step, 0.0);
+            if !letters.is_empty() {
+                self.last = Some((x + step * place.stretch(), y, size));
+            }
+        }
+        text
+    }
+
+    /// Parts what comes from what was there: by a line, by a space, or not at all.
+    fn part(&mut self, x: f64, y: f64, size: f64) {
+        let Some((last_x, last_y, last_size)) = self.last else { return };
+        let size = size.max(last_size);
+        let step = (y - last_y).abs();
+        let part = match () {
+            () if step > size * PARAGRAPH_STEP => "\n\n",
+            () if step > size * LINE_STEP => "\n",
+            () if x - last_x > size * WORD_GAP || last_x - x > size * 2.0 => " ",
+            () => return,
+        };
+        if !self.text.ends_with([' ', '\n']) || part != " " {
+            self.text.push_str(part);
+        }
+    }
+}
+
+fn matrix(values: &[PdfValue]) -> TransformMatrix {
+    let mut matrix = TransformMatrix::UNIT;
+    for (slot, value) in matrix.0.iter_mut().zip(values) {
+        *slot = value.number().unwrap_or_default();
+    }
+    matrix
+}
+
+/// A picture within the content ends with `EI` between spaces.
+fn skip_picture(reader: &mut PdfValueReader<'_>, content: &[u8]) {
+    let start = reader.at();
+    let rest = reader.rest();
+    let end = memchr::memmem::find_iter(rest, b"EI").find(|place| {
+        let is_gap = |at: Option<&u8>| at.is_none_or(|byte| super::syntax::is_space(*byte));
+        is_gap(place.checked_sub(1).and_then(|at| rest.get(at))) && is_gap(rest.get(place + 2))
+    });
+    reader.skip_to(end.map_or(content.len(), |end| start + end + 2));
+}

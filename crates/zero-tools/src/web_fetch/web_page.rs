@@ -1,0 +1,264 @@
+//! From an answer of a server to a text that can be read.
+
+use std::io;
+use std::panic::AssertUnwindSafe;
+
+use http::header::CONTENT_TYPE;
+use url::Url;
+use zero_core::{ErrorReason, ToolError};
+use zero_runtime::web::WebResponse;
+
+use super::{TEXT_BYTES_MAX, charset, html, pdf};
+use crate::text_encoding::TextEncoding;
+use crate::untrusted_text;
+
+/// What is told of a page of which not all was read.
+const CUT: &str = "the page is very long; its end was left out";
+/// Largest JSON that is written anew to be read more easily, in bytes.
+const JSON_BYTES_MAX: usize = 1024 * 1024;
+/// Bytes by which it is told what something without a type is.
+const SNIFFED_BYTES: usize = 1024;
+
+/// A page that can be read.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct WebPage {
+    /// Where it came from in the end.
+    pub(super) url: String,
+    /// Its title, if it has one.
+    pub(super) title: Option<String>,
+    /// What it was: `text_encoding/html`, …
+    pub(super) content_type: String,
+    /// Its text: Markdown, where it was HTML.
+    pub(super) text: String,
+    /// What is to be known of it.
+    pub(super) note: Option<String>,
+}
+
+impl WebPage {
+    /// The same page with a text that nobody went through yet: as much of it as is read of any, with
+    /// nothing in it that would do more than be read.
+    fn with_text(self, text: &str) -> Self {
+        let kept = text.get(..text.floor_char_boundary(TEXT_BYTES_MAX.min(text.len())));
+        let kept = kept.unwrap_or_default();
+        let note = (kept.len() < text.len()).then(|| CUT.to_owned());
+        Self { text: untrusted_text::plain(kept), note, ..self }
+    }
+}
+
+/// What an answer is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum PageFormat {
+    Html,
+    Json,
+    Pdf,
+    Text,
+    Binary,
+}
+
+/// Reads an answer. A parser that fails on it fails alone.
+pub(super) fn read(fetched: &WebResponse) -> Result<WebPage, ToolError> {
+    let read = std::panic::catch_unwind(AssertUnwindSafe(|| read_kind(fetched)));
+    read.unwrap_or_else(|_| {
+        tracing::error!("reading a page panicked");
+        Err(unreadable("reading it failed; fetch another page"))
+    })
+}
+
+fn read_kind(fetched: &WebResponse) -> Result<WebPage, ToolError> {
+    let told =
+        fetched.headers.get(CONTENT_TYPE).map(|told| String::from_utf8_lossy(told.as_bytes()));
+    let told = told.unwrap_or_default();
+    let (essence, parameters) = told.split_once(';').unwrap_or((&told, ""));
+    let essence = essence.trim().to_ascii_lowercase();
+    let kind = kind(&essence, &fetched.url, &fetched.body);
+    let page = WebPage {
+        url: fetched.url.to_string(),
+        content_type: shown_type(&essence, kind),
+        ..WebPage::default()
+    };
+    let text = || charset::text(&fetched.body, charset_of(parameters));
+    match kind {
+        PageFormat::Html => {
+            let article = html::read(&text(), &fetched.url);
+            let note = article.cut.then(|| CUT.to_owned());
+            Ok(WebPage { title: article.title, text: article.markdown, note, ..page })
+        }
+        PageFormat::Json => Ok(page.with_text(&pretty(text().into_owned()))),
+        PageFormat::Text => Ok(page.with_text(&text())),
+        PageFormat::Pdf => {
+            let pdf = pdf::read(&fetched.body)
+                .map_err(|error| unreadable(&format!("it is a PDF, and {error}")))?;
+            let pages = crate::text_format::counted(pdf.pages as u64, "page", "pages");
+            let page = page.with_text(&pdf.text);
+            let is_cut = pdf.cut || page.note.is_some();
+            let cut = if is_cut { "; some of its text was left out" } else { "" };
+            Ok(WebPage { note: Some(format!("a PDF of {pages}{cut}")), ..page })
+        }
+        PageFormat::Binary => Err(unreadable(&format!(
+            "it is `{}`, not text; fetch a page, a text, JSON or a PDF",
+            page.content_type
+        ))),
+    }
+}
+
+fn unreadable(why: &str) -> ToolError {
+    ToolError::failed(ErrorReason::Binary, format!("the page cannot be read: {why}"))
+}
+
+/// What an answer is: by what its head says, and where that says nothing, by its beginning.
+fn kind(essence: &str, url: &Url, body: &[u8]) -> PageFormat {
+    if body.starts_with(b"%PDF-") {
+        return PageFormat::Pdf;
+    }
+    match essence {
+        "text/html" | "application/xhtml+xml" => PageFormat::Html,
+        "application/pdf" | "application/x-pdf" => PageFormat::Pdf,
+        "application/json" | "text/json" => PageFormat::Json,
+        _ if essence.ends_with("+json") => PageFormat::Json,
+        "application/xml"
+        | "application/javascript"
+        | "application/x-javascript"
+        | "application/yaml"
+        | "application/x-yaml"
+        | "application/toml"
+        | "application/x-sh"
+        | "application/x-ndjson"
+        | "application/sql"
+        | "application/graphql" => PageFormat::Text,
+        _ if essence.starts_with("text/") || essence.ends_with("+xml") => PageFormat::Text,
+        "" | "application/octet-stream" | "binary/octet-stream" => sniffed(url, body),
+        _ => PageFormat::Binary,
+    }
+}
+
+fn sniffed(url: &Url, body: &[u8]) -> PageFormat {
+    let start = body.get(..body.len().min(SNIFFED_BYTES)).unwrap_or_default();
+    let start = start.trim_ascii_start().to_ascii_lowercase();
+    let begins = |with: &[u8]| start.starts_with(with);
+    if begins(b"<!doctype html") || begins(b"<html") {
+        return PageFormat::Html;
+    }
+    match TextEncoding::of_file(body) {
+        None if !body.is_empty() => PageFormat::Binary,
+        _ if url.path().ends_with(".json") => PageFormat::Json,
+        _ => PageFormat::Text,
+    }
+}
+
+fn shown_type(essence: &str, kind: PageFormat) -> String {
+    match (essence, kind) {
+        (_, PageFormat::Pdf) => "application/pdf".to_owned(),
+        ("", PageFormat::Html) => "text/html".to_owned(),
+        ("", _) => "no type that is known".to_owned(),
+        (essence, _) => zero_core::sanitize::line(essence),
+    }
+}
+
+/// `charset` among the parameters of a type.
+fn charset_of(parameters: &str) -> Option<&str> {
+    let mut parameters = parameters.split(';').filter_map(|parameter| parameter.split_once('='));
+    let found = parameters.find(|(name, _)| name.trim().eq_ignore_ascii_case("charset"));
+    found.map(|(_, value)| value.trim().trim_matches(['"', '\'']))
+}
+
+/// JSON with one value a line; what is none stays as it is, and what would become too long.
+fn pretty(text: String) -> String {
+    if text.len() > JSON_BYTES_MAX || text.lines().nth(1).is_some() {
+        return text;
+    }
+    let Ok(value) = serde_json::from_str::<serde_json::Value>(&text) else { return text };
+    // Values that lie deep grow with what is put before them.
+    let mut pretty = BoundedBuffer(Vec::new());
+    match serde_json::to_writer_pretty(&mut pretty, &value) {
+        Ok(()) => String::from_utf8(pretty.0).unwrap_or(text),
+        Err(_) => text,
+    }
+}
+
+/// Takes as many bytes as are read of a page.
+struct BoundedBuffer(Vec<u8>);
+
+impl io::Write for BoundedBuffer {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.0.len() + bytes.len() > TEXT_BYTES_MAX {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        self.0.extend(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::{HeaderMap, HeaderValue, StatusCode};
+
+    fn fetched(content_type: &'static str, body: &[u8]) -> WebResponse {
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+        let url = Url::parse("https://a.test/x").unwrap();
+        WebResponse { url, status: StatusCode::OK, headers, body: body.to_vec(), redirect: None }
+    }
+
+    #[track_caller]
+    fn check(content_type: &'static str, body: &[u8], expected: Result<&str, &str>) {
+        let read = read(&fetched(content_type, body)).map(|page| page.text);
+        match (read, expected) {
+            (Ok(text), Ok(expected)) => assert_eq!(text, expected, "{content_type}"),
+            (Err(error), Err(why)) => assert!(error.message.contains(why), "{error}"),
+            (read, _) => panic!("{content_type}: {read:?}"),
+        }
+    }
+
+    #[test]
+    fn each_kind_is_read_as_what_it_is() {
+        check("text/html; charset=utf-8", b"<h1>A</h1>b", Ok("# A\n\nb"));
+        check("text/html;Charset=\"iso-8859-1\"", b"\xe9", Ok("é"));
+        check("", b"  <!DOCTYPE HTML><p>x", Ok("x"));
+        check("application/octet-stream", b"plain\n", Ok("plain\n"));
+        check("application/json", b"{\"a\":[1]}", Ok("{\n  \"a\": [\n    1\n  ]\n}"));
+        check("application/problem+json", b"no json", Ok("no json"));
+        check("text/plain", b"a\r\nb", Ok("a\nb"));
+        check("image/svg+xml", b"<svg/>", Ok("<svg/>"));
+        check("image/png", b"\x89PNG", Err("`image/png`, not text"));
+        check("", b"\x7fELF\0\0\0", Err("not text"));
+        check("application/pdf", b"%PDF-1.4 nothing", Err("a PDF, and it has no pages"));
+        check("text/html", b"%PDF-1.4 nothing", Err("a PDF, and it has no pages"));
+    }
+
+    #[test]
+    fn no_kind_brings_more_than_a_text() {
+        let words = "a\u{1b}[2J\u{202e}b\u{200b}\u{e0041}c\td\u{7}\r\n";
+        for content_type in
+            ["text/markdown", "text/plain", "application/json", "application/xml", "text/html"]
+        {
+            let page = read(&fetched(content_type, words.as_bytes())).unwrap();
+            let expected = if content_type == "text/html" { "a[2Jbc d" } else { "a[2Jbc\td\n" };
+            assert_eq!(page.text, expected, "{content_type}");
+        }
+    }
+
+    #[test]
+    fn no_kind_is_longer_than_its_bound() {
+        let long = "word ".repeat(1 << 20);
+        let deep = format!("{}{}{}", "[".repeat(100), "0,".repeat(400_000), "0");
+        let deep = format!("{deep}{}", "]".repeat(100));
+        for (content_type, body) in [
+            ("text/plain", long.as_str()),
+            ("text/markdown", &long),
+            ("application/json", &format!("[\"{long}\"]")),
+            ("application/json", &deep),
+            ("application/xml", &long),
+            ("text/html", &long),
+        ] {
+            let page = read(&fetched(content_type, body.as_bytes())).unwrap();
+            let length = page.text.len();
+            assert!(length <= TEXT_BYTES_MAX + 100, "{content_type}: {length}");
+            assert_eq!(page.note.is_some(), body.len() > TEXT_BYTES_MAX, "{content_type}");
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! Which hosts results may come from.
+
+use url::{Host, Url};
+use zero_core::{ErrorReason, ToolError, sanitize};
+
+/// Most domains in one list.
+pub(super) const DOMAINS_MAX: usize = 64;
+
+/// Domains that are wanted, or are not.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct SearchDomainFilter {
+    /// Only these, where there are any.
+    pub(super) allowed: Vec<String>,
+    /// Not these.
+    pub(super) blocked: Vec<String>,
+}
+
+impl SearchDomainFilter {
+    /// Reads both lists.
+    pub(super) fn parse(
+        allowed: Option<Vec<String>>,
+        blocked: Option<Vec<String>>,
+    ) -> Result<Self, ToolError> {
+        Ok(Self {
+            allowed: domains("allowed_domains", allowed.unwrap_or_default())?,
+            blocked: domains("blocked_domains", blocked.unwrap_or_default())?,
+        })
+    }
+
+    /// Whether a result may be shown: an address of the web on a domain that is wanted.
+    pub(super) fn admit(&self, url: &str) -> bool {
+        let Ok(url) = Url::parse(url) else { return false };
+        let Some(host) = url.host_str().filter(|_| matches!(url.scheme(), "http" | "https")) else {
+            return false;
+        };
+        let host = host.trim_end_matches('.');
+        let is_in = |list: &[String]| list.iter().any(|domain| is_beneath(host, domain));
+        (self.allowed.is_empty() || is_in(&self.allowed)) && !is_in(&self.blocked)
+    }
+
+    /// The lists in the words that search engines know, for those that take no lists.
+    pub(super) fn operators(&self) -> String {
+        let allowed: Vec<String> =
+            self.allowed.iter().map(|domain| format!("site:{domain}")).collect();
+        let blocked = self.blocked.iter().map(|domain| format!(" -site:{domain}"));
+        let allowed = match allowed.as_slice() {
+            [] => String::new(),
+            [one] => format!(" {one}"),
+            several => format!(" ({})", several.join(" OR ")),
+        };
+        allowed + &blocked.collect::<String>()
+    }
+}
+
+fn is_beneath(host: &str, domain: &str) -> bool {
+    host == domain || host.strip_suffix(domain).is_some_and(|rest| rest.ends_with('.'))
+}
+
+/// Domains as hosts compare: `go.dev` for `https://Go.dev/`, `*.go.dev` and `go.dev.` alike.
+fn domains(field: &str, written: Vec<String>) -> Result<Vec<String>, ToolError> {
+    if written.len() > DOMAINS_MAX {
+        let message = format!("`{field}` has more than {DOMAINS_MAX} domains");
+        return Err(ToolError::invalid(ErrorReason::TooLarge, message));
+    }
+    let domain = |written: &String| {
+        let wrong = || {
+            let message = format!(
+                "`{field}` holds {}, which is no domain; write one such as `go.dev`",
+                sanitize::quoted(written)
+            );
+            ToolError::invalid(ErrorReason::SchemaViolation, message)
+        };
+        let text = written.trim();
+        let text = text.split_once("://").map_or(text, |(_, rest)| rest);
+        let text = text.split('/').next().unwrap_or(text);
+        let text = text.strip_prefix("*.").unwrap_or(text).trim_end_matches('.');
+        let host = Host::parse(text).map_err(|_| wrong())?;
+        let host = host.to_string();
+        let fits = host.contains('.') && !host.contains(['*', '(', ')', '"', ':']);
+        if fits { Ok(host) } else { Err(wrong()) }
+    };
+    written.iter().map(domain).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lists(allowed: &[&str], blocked: &[&str]) -> Result<SearchDomainFilter, ToolError> {
+        let owned = |list: &[&str]| Some(list.iter().map(|d| d.to_string()).collect());
+        SearchDomainFilter::parse(owned(allowed), owned(blocked))
+    }
+
+    #[track_caller]
+    fn check(allowed: &[&str], blocked: &[&str], url: &str, expected: bool) {
+        assert_eq!(lists(allowed, blocked).unwrap().admit(url), expected, "{url}");
+    }
+
+    #[test]
+    fn a_domain_stands_for_itself_and_what_is_beneath() {
+        check(&[], &[], "https://a.com/x", true);
+        check(&["go.dev"], &[], "https://go.dev/x", true);
+        check(&["go.dev"], &[], "https://pkg.go.dev/x", true);
+        check(&["*.Go.dev."], &[], "http://GO.dev./x", true);
+        check(&["https://go.dev/doc"], &[], "https://go.dev/", true);
+        check(&["go.dev"], &[], "https://notgo.dev/", false);
+        check(&["go.dev"], &[], "https://go.dev.evil.com/", false);
+        check(&["go.dev"], &["pkg.go.dev"], "https://pkg.go.dev/", false);
+        check(&[], &["a.com"], "https://x.a.com/", false);
+        check(&[], &["a.com"], "https://b.com/?u=a.com", true);
+        check(&["bücher.example"], &[], "https://xn--bcher-kva.example/", true);
+        check(&[], &[], "javascript:alert(1)", false);
+        check(&[], &[], "nonsense", false);
+    }
+
+    #[test]
+    fn what_is_no_domain_is_told() {
+        for wrong in ["", "localhost", "a b.com", "site:(x).com", "*", "a.com OR b.com"] {
+            let error = lists(&[wrong], &[]).unwrap_err();
+            assert!(error.message.contains("no domain"), "{wrong}: {error}");
+        }
+        assert_eq!(
+            lists(&["a.com", "b.com"], &["c.com"]).unwrap().operators(),
+            " (site:a.com OR site:b.com) -site:c.com"
+        );
+    }
+}

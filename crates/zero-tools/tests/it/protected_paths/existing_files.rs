@@ -1,0 +1,219 @@
+//! What is there stays as it is, wherever the workspace lies and whatever leads to it.
+
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use serde_json::json;
+
+use super::{ProtectedPathSetup, a_repository};
+
+#[tokio::test]
+async fn what_exists_is_held() {
+    let before = |base: &Path| {
+        for name in [".vscode/tasks.json", ".npmrc", ".zero/settings.json"] {
+            let path = base.join("work").join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, "mine").unwrap();
+        }
+    };
+    let place = ProtectedPathSetup { before: &before, ..ProtectedPathSetup::default() }.open();
+    let attacks = [
+        "echo x > .vscode/tasks.json",
+        "touch .vscode/new",
+        "mv .vscode moved",
+        "rm -rf .vscode",
+        "echo x > .npmrc",
+        "echo x > y && mv y .npmrc",
+        "ln .npmrc hard && echo x > hard",
+        "ln -sf /etc/passwd .npmrc",
+        "touch .zero/x",
+        "mv .zero x",
+        "mount -o remount,rw .zero",
+    ];
+    for attack in attacks {
+        let facts = place.facts(attack).await;
+        assert_ne!(facts["exit_code"], 0, "{attack}: {facts}");
+        assert_eq!(std::fs::read_to_string(place.path("work/.vscode/tasks.json")).unwrap(), "mine");
+        assert_eq!(std::fs::read_to_string(place.path("work/.npmrc")).unwrap(), "mine");
+        assert_eq!(place.names("work/.vscode"), ["tasks.json"]);
+    }
+}
+
+#[tokio::test]
+async fn a_link_in_place_of_a_setting_is_put_back() {
+    let before = |base: &Path| {
+        std::fs::create_dir_all(base.join("work/shared")).unwrap();
+        std::fs::write(base.join("work/shared/tasks.json"), "mine").unwrap();
+        symlink("shared", base.join("work/.vscode")).unwrap();
+    };
+    let place = ProtectedPathSetup { before: &before, ..ProtectedPathSetup::default() }.open();
+    assert_eq!(place.works("cat .vscode/tasks.json").await, "mine");
+    assert_ne!(place.facts("echo x > .vscode/tasks.json").await["exit_code"], 0);
+    assert_ne!(place.facts("mv shared away").await["exit_code"], 0);
+    let facts = place.facts("rm .vscode && mkdir .vscode && echo x > .vscode/tasks.json").await;
+    assert_eq!(facts["taken_away"][0]["path"], ".vscode");
+    let target = std::fs::read_link(place.path("work/.vscode")).unwrap();
+    assert_eq!(target, Path::new("shared"));
+    assert_eq!(std::fs::read_to_string(place.path("work/.vscode/tasks.json")).unwrap(), "mine");
+}
+
+#[tokio::test]
+async fn a_link_where_the_kernel_has_to_hold_is_refused() {
+    let own = |base: &Path| symlink("shared", base.join("work/.zero")).unwrap();
+    let hooks = |base: &Path| {
+        a_repository(&base.join("work"));
+        std::fs::remove_dir_all(base.join("work/.git/hooks")).unwrap();
+        symlink("../common", base.join("work/.git/hooks")).unwrap();
+    };
+    for before in [&own as &dyn Fn(&Path), &hooks] {
+        let place = ProtectedPathSetup { before, ..ProtectedPathSetup::default() }.open();
+        let error = place.call("Bash", json!({"command": "true"})).await.unwrap_err();
+        assert!(error.message.contains("is a link, and could be replaced"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn folders_that_settings_open_are_protected_inside() {
+    let before = |base: &Path| {
+        for repository in ["other", "shelf/inner"] {
+            a_repository(&base.join(repository));
+            for name in [".vscode/tasks.json", "sub/.envrc"] {
+                let path = base.join(repository).join(name);
+                std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+                std::fs::write(path, "mine").unwrap();
+            }
+        }
+    };
+    let writable = &["other", "shelf"];
+    let place =
+        ProtectedPathSetup { before: &before, writable, ..ProtectedPathSetup::default() }.open();
+    for repository in ["other", "shelf/inner"] {
+        let at = place.path(repository).display().to_string();
+        let work = format!("(cd {at} && echo x > new && git add new && git commit -qm x)");
+        place.works(&work).await;
+        for attack in [
+            "echo evil > .git/hooks/pre-commit",
+            "git config core.fsmonitor ./evil",
+            "echo x > .vscode/tasks.json",
+            "echo x > sub/.envrc",
+        ] {
+            let facts = place.facts(&format!("(cd {at} && {attack})")).await;
+            assert_ne!(facts["exit_code"], 0, "{attack}: {facts}");
+        }
+        for made in [".zero", "sub/.zero"] {
+            let made = format!("{at}/{made}");
+            let facts =
+                place.facts(&format!("mkdir {made} && echo x > {made}/settings.json")).await;
+            assert_eq!(facts["taken_away"][0]["path"], made, "{facts}");
+            assert!(!Path::new(&made).exists());
+        }
+    }
+    // Other people's files in a cache are nobody's settings.
+    let cache = place.path("shelf/cache/pkg").display().to_string();
+    place.works(&format!("mkdir -p {cache} && echo x > {cache}/.npmrc")).await;
+}
+
+#[tokio::test]
+async fn a_workspace_in_tmp_is_worked_in() {
+    let setups = [("work", "state"), ("a/b/work", "state"), (".local/work", ".local/state/zero")];
+    for (root, state) in setups {
+        let place = ProtectedPathSetup {
+            parent: "/tmp",
+            roots: &[root],
+            state,
+            ..ProtectedPathSetup::default()
+        }
+        .open();
+        place.works("echo x > file && mkdir d && mv file d/ && echo y > $TMPDIR/mine").await;
+        assert_eq!(place.works("cat d/file $TMPDIR/mine").await, "x\ny\n");
+        let base = place.path("");
+        let state_shown = base.join(state);
+        assert_ne!(place.facts(&format!("ls {}", state_shown.display())).await["exit_code"], 0);
+        let tmp = format!("{state}/tmp/session-test");
+        assert_eq!(place.names(&tmp), ["mine"], "no mount point is left");
+        // Two at once share them.
+        let (one, two) = tokio::join!(
+            place.facts("sleep 0.3; cat d/file"),
+            place.facts("sleep 0.1; cat d/file")
+        );
+        assert_eq!((&one["stdout"], &two["stdout"]), (&json!("x\n"), &json!("x\n")));
+        assert_eq!(place.names(&tmp), ["mine"]);
+    }
+}
+
+#[tokio::test]
+async fn folders_that_hold_each_other_are_worked_in() {
+    let before = |base: &Path| {
+        std::fs::create_dir_all(base.join("real")).unwrap();
+        symlink("real", base.join("link")).unwrap();
+    };
+    let roots = ["work", "work/inner"];
+    let place =
+        ProtectedPathSetup { roots: &roots, before: &before, ..ProtectedPathSetup::default() }
+            .open();
+    place.works("echo x > a && echo y > inner/b && mv a inner/").await;
+    assert_ne!(place.facts("touch inner/.zero/x").await["exit_code"], 0);
+    let place =
+        ProtectedPathSetup { roots: &["link"], before: &before, ..ProtectedPathSetup::default() };
+    let place = ProtectedPathSetup {
+        before: &|base: &Path| {
+            std::fs::remove_dir(base.join("link")).unwrap();
+            before(base);
+        },
+        ..place
+    }
+    .open();
+    place.works("echo x > a").await;
+    assert_eq!(place.names("real"), ["a"]);
+    assert_ne!(place.facts("touch .zero/x").await["exit_code"], 0);
+}
+
+#[tokio::test]
+async fn the_home_folder_may_be_the_workspace() {
+    let before = |base: &Path| {
+        for name in [".ssh/id_rsa", ".bashrc", ".config/gh/hosts.yml", "notes/a"] {
+            std::fs::create_dir_all(base.join("home").join(name).parent().unwrap()).unwrap();
+            std::fs::write(base.join("home").join(name), "mine").unwrap();
+        }
+    };
+    let place = ProtectedPathSetup {
+        roots: &["home"],
+        state: "home/.local/state/zero",
+        home: Some("home"),
+        before: &before,
+        ..ProtectedPathSetup::default()
+    }
+    .open();
+    place.works("echo x > project && cat notes/a").await;
+    let attacks = [
+        "cat .ssh/id_rsa",
+        "mv .ssh x",
+        "echo x >> .bashrc",
+        "cat .config/gh/hosts.yml",
+        "mv .config x",
+        "ls .local/state/zero",
+        "touch .local/state/zero/x",
+    ];
+    for attack in attacks {
+        assert_ne!(place.facts(attack).await["exit_code"], 0, "{attack}");
+    }
+}
+
+#[tokio::test]
+async fn what_rules_deny_is_hidden_wherever_it_lies() {
+    let before = |base: &Path| {
+        for name in ["home/notes/a", "home/other/b", "work/.env", "work/deep/.env", "out/key"] {
+            std::fs::create_dir_all(base.join(name).parent().unwrap()).unwrap();
+            std::fs::write(base.join(name), "secret").unwrap();
+        }
+    };
+    let denied = &["home/notes", "work/.env", "work/deep/.env"];
+    let place =
+        ProtectedPathSetup { denied, before: &before, ..ProtectedPathSetup::default() }.open();
+    let home = place.path("home").display().to_string();
+    for name in [&*format!("{home}/notes/a"), ".env", "deep/.env"] {
+        let facts = place.facts(&format!("cat {name}")).await;
+        assert_ne!(facts["exit_code"], 0, "{name}: {facts}");
+    }
+    assert_eq!(place.works(&format!("cat {home}/other/b")).await, "secret");
+}

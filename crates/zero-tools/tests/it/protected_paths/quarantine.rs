@@ -1,0 +1,257 @@
+//! What commands make that they may not is taken away, kept, and told.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use zero_core::SessionId;
+
+use super::{LONG, ProtectedPathFixture, ProtectedPathSetup, a_repository};
+use crate::fixture::said;
+
+#[tokio::test]
+async fn nothing_shows_in_the_workspace_that_is_not_there() {
+    let place = ProtectedPathSetup::default().open();
+    assert_eq!(place.works("ls -A; test -d .vscode || echo none").await, ".zero\nnone\n");
+    assert_eq!(place.names("work"), Vec::<String>::new());
+    let left = place.names("state/tmp");
+    assert_eq!(left, ["session-test"], "no record is left");
+}
+
+#[tokio::test]
+async fn what_commands_may_not_create_is_taken_away_and_kept() {
+    let place = ProtectedPathSetup::default().open();
+    let names = [".vscode/tasks.json", ".npmrc", ".github/workflows/ci.yml", ".envrc", ".mcp.json"];
+    for name in names {
+        let line = format!("mkdir -p $(dirname {name}); echo made > {name}");
+        let facts = place.facts(&line).await;
+        assert_eq!(facts["exit_code"], 0, "{facts}");
+        let [taken] = &facts["taken_away"].as_array().unwrap()[..] else { panic!("{facts}") };
+        let path = taken["path"].as_str().unwrap();
+        assert!(name.starts_with(path), "{taken}");
+        let kept = Path::new(taken["kept_at"].as_str().unwrap());
+        assert!(kept.starts_with(place.path("state/kept")), "{taken}");
+        let rest = Path::new(name).strip_prefix(path).unwrap();
+        let kept = if rest == Path::new("") { kept.to_owned() } else { kept.join(rest) };
+        assert_eq!(std::fs::read_to_string(kept).unwrap(), "made\n");
+        assert!(!place.path("work").join(path).exists());
+        let note = facts["notes"][0].as_str().unwrap();
+        assert!(note.contains("commands may not create") && note.contains("Write"), "{note}");
+    }
+    let said = place.bash("mkdir .idea").await;
+    assert!(said.starts_with("(`.idea` was taken away: it is a setting of an editor"), "{said}");
+    assert_eq!(place.bash("mkdir -p .github; touch .github/dependabot.yml").await, "(no output)");
+}
+
+#[tokio::test]
+async fn an_error_and_a_job_tell_it_too() {
+    let place = ProtectedPathSetup::default().open();
+    // A busy machine may need more time to get as far as that.
+    let mut why = String::new();
+    for timeout in [500, 10_000, 40_000] {
+        let input = json!({"command": "mkdir .vscode; sleep 600", "timeout": timeout});
+        let error = place.call("Bash", input).await.unwrap_err();
+        assert!(!place.path("work/.vscode").exists());
+        why = error.details["taken_away"][0]["why"].as_str().unwrap_or_default().to_owned();
+        if !why.is_empty() {
+            break;
+        }
+    }
+    assert_eq!(why.split(' ').next(), Some("a"), "{why}");
+    let input = json!({"command": "mkdir .idea; read x", "run_in_background": true});
+    place.call("Bash", input).await.unwrap();
+    let deadline = Instant::now() + LONG;
+    while !place.path("work/.idea").exists() {
+        assert!(Instant::now() < deadline, "the job does nothing");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    // Another command that began later finds it there and leaves it alone.
+    place.bash("true").await;
+    assert!(place.path("work/.idea").exists());
+    let said = said(&place.call("BashKill", json!({"job_id": "job_1"})).await.unwrap());
+    assert!(said.contains("`.idea` was taken away"), "{said}");
+    let job = place.call("BashOutput", json!({"job_id": "job_1"})).await.unwrap();
+    assert_eq!(job.result.structured["jobs"][0]["taken_away"][0]["path"], ".idea");
+    assert!(!place.path("work/.idea").exists());
+}
+
+#[tokio::test]
+async fn a_job_that_ends_with_its_session_leaves_nothing_either() {
+    let place = ProtectedPathSetup::default().open();
+    let input = json!({"command": "mkdir .idea; sleep 600", "run_in_background": true});
+    place.call("Bash", input).await.unwrap();
+    let deadline = Instant::now() + LONG;
+    while !place.path("work/.idea").exists() {
+        assert!(Instant::now() < deadline, "the job does nothing");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let ProtectedPathFixture { temp, session, .. } = place;
+    drop(session);
+    assert!(!temp.path().join("work/.idea").exists());
+    assert_eq!(std::fs::read_dir(temp.path().join("state/kept")).unwrap().count(), 1);
+}
+
+#[tokio::test]
+async fn two_jobs_cannot_hide_from_each_other_what_they_make() {
+    let place = ProtectedPathSetup::default().open();
+    let wait = "until test -e go$N; do sleep 0.02; done";
+    let job = |script: String, n: usize| json!({"command": script, "run_in_background": true, "env": {"N": n.to_string()}});
+    place.call("Bash", job(format!("mkdir .idea; {wait}"), 1)).await.unwrap();
+    let until = async |what: &dyn Fn() -> bool| {
+        let deadline = Instant::now() + LONG;
+        while !what() {
+            assert!(Instant::now() < deadline, "it does not happen");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    let made = place.path("work/.idea");
+    until(&|| made.exists()).await;
+    // For the second it looks as if it had always been there.
+    let again = format!("touch begun; {wait}; mkdir .idea && touch .idea/x && touch again");
+    place.call("Bash", job(again, 2)).await.unwrap();
+    until(&|| place.path("work/begun").exists()).await;
+    std::fs::write(place.path("work/go1"), "").unwrap();
+    until(&|| !made.exists()).await;
+    std::fs::write(place.path("work/go2"), "").unwrap();
+    until(&|| place.path("work/again").exists()).await;
+    until(&|| !made.exists()).await;
+    assert_eq!(place.names("state/kept").len(), 2, "both are kept");
+}
+
+#[tokio::test]
+async fn zeros_own_settings_cannot_be_made() {
+    let place =
+        ProtectedPathSetup { opened: &["work/.zero"], ..ProtectedPathSetup::default() }.open();
+    for attack in ["mkdir .zero/x", "touch .zero/settings.json", "rmdir .zero", "mv .zero x"] {
+        assert_ne!(place.facts(attack).await["exit_code"], 0, "{attack}");
+    }
+    assert_eq!(place.names("work"), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_rule_for_it_opens_it() {
+    let before = |base: &Path| std::fs::create_dir(base.join("work/.vscode")).unwrap();
+    let opened = &["work/.vscode", "work/.envrc"];
+    let place =
+        ProtectedPathSetup { opened, before: &before, ..ProtectedPathSetup::default() }.open();
+    place.works("echo x > .vscode/tasks.json; echo y > .envrc").await;
+    assert_eq!(place.names("work"), [".envrc", ".vscode"]);
+    assert_ne!(place.facts("touch .npmrc").await["taken_away"], Value::Null);
+}
+
+#[tokio::test]
+async fn settings_are_protected_at_every_depth() {
+    let before = |base: &Path| {
+        for name in ["sub/.vscode/tasks.json", "a/b/c/.envrc", "sub/.zero/settings.json"] {
+            let path = base.join("work").join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, "mine").unwrap();
+        }
+        std::fs::create_dir_all(base.join("work/open")).unwrap();
+    };
+    let place = ProtectedPathSetup {
+        before: &before,
+        opened: &["work/open/.npmrc"],
+        ..ProtectedPathSetup::default()
+    }
+    .open();
+    let attacks = [
+        "echo x > sub/.vscode/tasks.json",
+        "touch sub/.vscode/new",
+        "mv sub/.vscode x",
+        "mv sub x",
+        "rm a/b/c/.envrc",
+        "echo x > y && mv y a/b/c/.envrc",
+        "echo x > sub/.zero/settings.json",
+    ];
+    for attack in attacks {
+        assert_ne!(place.facts(attack).await["exit_code"], 0, "{attack}");
+    }
+    let made = [
+        (".zero/settings.json", ".zero"),
+        (".envrc", ".envrc"),
+        (".vscode/tasks.json", ".vscode"),
+        (".github/workflows/ci.yml", ".github/workflows"),
+    ];
+    for folder in ["new", "a/b", "a/b/c/d"] {
+        for (file, taken) in made {
+            let file = format!("{folder}/{file}");
+            let facts =
+                place.facts(&format!("mkdir -p $(dirname {file}) && echo x > {file}")).await;
+            assert_eq!(facts["taken_away"][0]["path"], format!("{folder}/{taken}"), "{facts}");
+            assert!(!place.path("work").join(&file).exists());
+        }
+    }
+    let facts = place.facts("mkdir -p new && ln -s /etc new/.vscode").await;
+    assert_eq!(facts["taken_away"][0]["path"], "new/.vscode");
+    assert!(Path::new("/etc").exists());
+    place.works("echo x > open/.npmrc").await;
+    place.works("mkdir -p node_modules/x && echo x > node_modules/x/.npmrc").await;
+    assert!(place.path("work/open/.npmrc").exists());
+}
+
+#[tokio::test]
+async fn commands_beside_each_other_make_no_setting_further_down() {
+    let place = ProtectedPathSetup::default().open();
+    place.works("mkdir sub").await;
+    // The second begins after the first has made it, and makes it again when that one is over.
+    let first = async {
+        let facts = place.facts("echo x > sub/.envrc; until test -e begun; do sleep 0.02; done");
+        let facts = facts.await;
+        std::fs::write(place.path("work/over"), "").unwrap();
+        facts
+    };
+    let second = async {
+        let until = Instant::now() + LONG;
+        while !place.path("work/sub/.envrc").exists() && Instant::now() < until {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        let wait = "touch begun; until test -e over; do sleep 0.02; done";
+        place.facts(&format!("{wait}; echo again > sub/.envrc")).await
+    };
+    let (first, second) = tokio::join!(first, second);
+    assert_eq!(first["taken_away"][0]["path"], "sub/.envrc", "{first}");
+    assert!(!place.path("work/sub/.envrc").exists(), "{second}");
+}
+
+#[tokio::test]
+async fn what_stood_in_and_was_gone_early_opens_nothing() {
+    let before = |base: &Path| a_repository(&base.join("work"));
+    let place = ProtectedPathSetup { before: &before, ..ProtectedPathSetup::default() }.open();
+    std::fs::remove_dir_all(place.path("work/.git/hooks")).unwrap();
+    let stand_ins = ["work/.zero", "work/.git/hooks"].map(|name| place.path(name));
+    let attack = "touch begun; for folder in .zero .git/hooks; do for try in $(seq 1200); do \
+         mkdir $folder 2>/dev/null && break; sleep 0.05; done; echo x > $folder/made || exit 1; done";
+    let meddle = async {
+        let until = Instant::now() + LONG;
+        while !place.path("work/begun").exists() && Instant::now() < until {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        for stand_in in &stand_ins {
+            std::fs::remove_dir(stand_in).unwrap();
+        }
+    };
+    let (facts, ()) = tokio::join!(place.facts(attack), meddle);
+    assert_eq!(facts["exit_code"], 0, "it was meant to come through: {facts}");
+    let taken: Vec<&str> = facts["taken_away"].as_array().map_or(Vec::new(), |taken| {
+        taken.iter().filter_map(|taken| taken["path"].as_str()).collect()
+    });
+    assert_eq!(taken, [".zero", ".git/hooks"], "{facts}");
+    assert!(stand_ins.iter().all(|path| !path.exists()));
+}
+
+#[tokio::test]
+async fn what_a_crash_left_is_swept_when_a_session_begins() {
+    let place = ProtectedPathSetup::default().open();
+    let ghost = place.path("work/.zero");
+    std::fs::create_dir(&ghost).unwrap();
+    let tmp = place.path("state/tmp");
+    std::fs::create_dir_all(&tmp).unwrap();
+    let record = tmp.join("session-gone.1-0.placeholders");
+    let line = json!({"path": ghost.to_str().unwrap(), "inode": null});
+    std::fs::write(&record, format!("{line}\n")).unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+    std::fs::set_permissions(&record, mode).unwrap();
+    let _other = place.host.open_session(SessionId::new("next").unwrap()).unwrap();
+    assert!(!ghost.exists() && !record.exists());
+}

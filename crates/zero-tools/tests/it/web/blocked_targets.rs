@@ -1,0 +1,132 @@
+//! Where nobody gets, however it is written: inside, to other ports, where rules say no.
+
+use std::sync::Arc;
+
+use serde_json::json;
+use zero_core::ErrorType;
+use zero_runtime::{ResolverConfig, erase};
+use zero_tools::web_search::{SearchEngine, SearchKeySource, SearchProvider, WebSearchTool};
+
+use super::{
+    KEY, ScriptedServer, TestResolver, check_error, fetch, replace, session, session_with,
+};
+
+#[tokio::test]
+async fn nothing_inside_is_reached_however_it_is_written() {
+    let server = ScriptedServer::saying("text/plain", "inside");
+    let port = server.port;
+    let deny = ErrorType::PermissionDenied;
+    let all = ["allow WebFetch", "allow WebFetch(domain:169.254.169.254)"];
+    for url in [
+        "http://127.0.0.1:PORT/",
+        "http://localhost:PORT/",
+        "http://app.localhost:PORT/",
+        "http://2130706433:PORT/",
+        "http://0x7f.1:PORT/",
+        "http://0177.0.0.1:PORT/",
+        "http://127.1:PORT/",
+        "http://0.0.0.0:PORT/",
+        "http://[::1]:PORT/",
+        "http://[::ffff:127.0.0.1]:PORT/",
+        "http://[::ffff:7f00:1]:PORT/",
+        "http://[64:ff9b::7f00:1]:PORT/",
+        "http://10.0.0.5/",
+        "http://192.168.1.1/",
+        "http://169.254.169.254/latest/meta-data/",
+        "http://[fd00:ec2::254]/",
+        "http://metadata.google.internal/",
+        "http://intranet.test/",
+        "http://mixed.test:PORT/",
+        "http://mapped.test/",
+        "http://metadata.test/",
+    ] {
+        let url = url.replace("PORT", &port.to_string());
+        let (f, _) = session(&all);
+        let error = fetch(&f, &url, "x").await.unwrap_err();
+        assert_eq!(error.error_type, deny, "{url}: {error}");
+    }
+    assert!(server.requests().is_empty(), "{:?}", server.requests());
+}
+
+#[tokio::test]
+async fn a_person_may_open_what_they_name() {
+    let server = ScriptedServer::saying("text/plain", "mine");
+    let open = |rule: &str| {
+        session_with(&[rule], |config| {
+            config.internet = ResolverConfig {
+                resolver: Arc::new(TestResolver::default()),
+                ..ResolverConfig::default()
+            };
+        })
+    };
+    for (rule, host) in [
+        ("allow WebFetch(domain:127.0.0.1)", "127.0.0.1"),
+        ("allow WebFetch(domain:localhost)", "localhost"),
+    ] {
+        let (f, person) = open(rule);
+        let url = format!("http://{host}:{}/", server.port);
+        assert_eq!(fetch(&f, &url, "x").await.unwrap(), "mine", "{rule}");
+        assert!(person.0.lock().unwrap().is_empty());
+    }
+    // A name that leads there is not what they named.
+    let (f, _) = open("allow WebFetch(domain:a.test)");
+    let error = fetch(&f, &server.url("/"), "x").await.unwrap_err();
+    check_error(&error, ErrorType::PermissionDenied, "it is this machine", "a.test");
+    assert_eq!(server.requests().len(), 2);
+}
+
+#[tokio::test]
+async fn a_name_that_leads_elsewhere_the_next_time_is_judged_again() {
+    let server = ScriptedServer::saying("text/plain", "first");
+    let (f, _) = session(&["allow WebFetch"]);
+    let url = |path: &str| format!("http://rebinds.test:{}{path}", server.port);
+    assert_eq!(fetch(&f, &url("/1"), "x").await.unwrap(), "first");
+    let error = fetch(&f, &url("/2"), "x").await.unwrap_err();
+    check_error(&error, ErrorType::PermissionDenied, "a cloud metadata service", "rebinds");
+}
+
+#[tokio::test]
+async fn other_ports_and_unknown_names_are_told() {
+    let (f, _) = session(&["allow WebFetch"]);
+    for (url, error_type, why) in [
+        ("http://a.test:22/", ErrorType::PermissionDenied, "port 22 is not one of web servers"),
+        ("http://a.test:6379/", ErrorType::PermissionDenied, "not one of web servers"),
+        ("http://nowhere.test/", ErrorType::PermissionDenied, "nobody knows it"),
+        ("ftp://a.test/", ErrorType::InvalidInput, "begins with `ftp:`"),
+        ("a.test", ErrorType::InvalidInput, "is no address"),
+        ("http://u:p@a.test/", ErrorType::InvalidInput, "name or password"),
+    ] {
+        check_error(&fetch(&f, url, "x").await.unwrap_err(), error_type, why, url);
+    }
+}
+
+#[tokio::test]
+async fn rules_and_modes_hold_for_the_web() {
+    let server = ScriptedServer::saying("text/plain", "x");
+    for rules in
+        [&["deny WebFetch(domain:a.test)"][..], &["allow WebFetch", "deny WebFetch(domain:*.test)"]]
+    {
+        for tool in ["WebFetch", "WebRequest"] {
+            let (f, person) = session(rules);
+            let mut input = json!({"url": server.url("/")});
+            if tool == "WebFetch" {
+                input["prompt"] = json!("x");
+            }
+            let error = f.call(tool, input).await.unwrap_err();
+            check_error(&error, ErrorType::PermissionDenied, "denied by rule", tool);
+            assert!(person.0.lock().unwrap().is_empty());
+        }
+    }
+    assert!(server.requests().is_empty());
+}
+
+#[tokio::test]
+async fn an_engine_is_a_way_out_like_any_other() {
+    let key: SearchKeySource = Arc::new(|| Ok(KEY.to_owned()));
+    let outside = SearchProvider { engine: SearchEngine::Brave, base_url: None, key: Some(key) };
+    let (f, person) = session(&["deny WebFetch(domain:api.search.brave.com)"]);
+    replace(&f.host, erase(WebSearchTool::new(vec![outside])));
+    let error = f.call("WebSearch", json!({"query": "x"})).await.unwrap_err();
+    check_error(&error, ErrorType::PermissionDenied, "denied by rule", "brave");
+    assert!(person.0.lock().unwrap().is_empty());
+}

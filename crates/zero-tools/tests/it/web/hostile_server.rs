@@ -1,0 +1,209 @@
+//! Servers that mean harm, or are broken.
+
+use std::io::Write as _;
+use std::net::TcpStream;
+use std::time::Duration;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use zero_core::ErrorType;
+use zero_runtime::erase;
+use zero_tools::web_fetch::{WebFetchLimits, WebFetchTool};
+
+use super::{ALLOW, ResponseScript, ScriptedServer, answer, check_error, fetch, replace, session};
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+#[tokio::test]
+async fn hostile_servers_end_within_bounds() {
+    // Each row waits for one bound; the others are out of reach, however busy the machine is.
+    let long = WebFetchLimits {
+        page_bytes_max: 1024 * 1024,
+        connect_time: Duration::from_secs(60),
+        head_time: Duration::from_secs(60),
+        idle_time: Duration::from_secs(60),
+        body_time: Duration::from_secs(60),
+        ..WebFetchLimits::default()
+    };
+    let short = Duration::from_secs(1);
+    const HEAD: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n";
+    fn drip(stream: &mut TcpStream, piece: &[u8], pause: Duration) {
+        while stream.write_all(piece).is_ok() {
+            std::thread::sleep(pause);
+        }
+    }
+    let rows: Vec<(&str, WebFetchLimits, Box<ResponseScript>, ErrorType, &str)> = vec![
+        (
+            "silence",
+            WebFetchLimits { head_time: short, ..long },
+            Box::new(|_, stream| drip(stream, b"", Duration::from_secs(60))),
+            ErrorType::Timeout,
+            "an answer did not come",
+        ),
+        (
+            "a head without an end",
+            long,
+            Box::new(|_, stream| {
+                let _ = stream.write_all(HEAD);
+                drip(stream, b"X-A: b\r\n", Duration::ZERO)
+            }),
+            ErrorType::ExecutionFailed,
+            "broke",
+        ),
+        (
+            "a body that stops",
+            WebFetchLimits { idle_time: short, ..long },
+            Box::new(|_, stream| {
+                let _ = stream.write_all(HEAD);
+                let _ = stream.write_all(b"Content-Length: 9\r\n\r\nx");
+                std::thread::sleep(Duration::from_secs(60))
+            }),
+            ErrorType::Timeout,
+            "the rest of",
+        ),
+        (
+            "a slow drip",
+            WebFetchLimits { body_time: short, ..long },
+            Box::new(|_, stream| {
+                let _ = stream.write_all(HEAD);
+                let _ = stream.write_all(b"\r\n");
+                drip(stream, b"x", Duration::from_millis(100))
+            }),
+            ErrorType::Timeout,
+            "the whole of",
+        ),
+        (
+            "a body without an end",
+            long,
+            Box::new(|_, stream| {
+                let _ = stream.write_all(HEAD);
+                let _ = stream.write_all(b"\r\n");
+                drip(stream, &[b'x'; 65536], Duration::ZERO)
+            }),
+            ErrorType::ExecutionFailed,
+            "larger than 1048576 bytes",
+        ),
+        (
+            "less than it says",
+            long,
+            Box::new(|_, stream| {
+                let _ = stream.write_all(HEAD);
+                let _ = stream.write_all(b"Content-Length: 9999\r\n\r\nshort");
+            }),
+            ErrorType::ExecutionFailed,
+            "broke",
+        ),
+        (
+            "a length that is none",
+            long,
+            Box::new(|_, stream| {
+                let _ = stream.write_all(HEAD);
+                let _ = stream.write_all(b"Content-Length: -5\r\n\r\nshort");
+            }),
+            ErrorType::ExecutionFailed,
+            "broke",
+        ),
+        (
+            "a bomb",
+            long,
+            Box::new(|_, stream| {
+                answer(
+                    stream,
+                    "200 OK",
+                    &[("Content-Type", "text/plain"), ("Content-Encoding", "gzip")],
+                    &gzip(&vec![0; 8 * 1024 * 1024]),
+                )
+            }),
+            ErrorType::ExecutionFailed,
+            "larger than 1048576 bytes",
+        ),
+        (
+            "half a gzip",
+            long,
+            Box::new(|_, stream| {
+                let packed = gzip(&[b'x'; 5000]);
+                answer(
+                    stream,
+                    "200 OK",
+                    &[("Content-Encoding", "gzip")],
+                    &packed[..packed.len() / 2],
+                )
+            }),
+            ErrorType::ExecutionFailed,
+            "no valid gzip",
+        ),
+        (
+            "packed otherwise",
+            long,
+            Box::new(|_, stream| answer(stream, "200 OK", &[("Content-Encoding", "br")], b"x")),
+            ErrorType::ExecutionFailed,
+            "packed as `br`",
+        ),
+        (
+            "packed twice",
+            long,
+            Box::new(|_, stream| {
+                answer(stream, "200 OK", &[("Content-Encoding", "gzip, gzip")], &gzip(&gzip(b"x")))
+            }),
+            ErrorType::ExecutionFailed,
+            "packed as `gzip, gzip`",
+        ),
+        (
+            "no HTTP",
+            long,
+            Box::new(|_, stream| {
+                let _ = stream.write_all(b"SSH-2.0-OpenSSH\r\n");
+            }),
+            ErrorType::ExecutionFailed,
+            "broke",
+        ),
+        (
+            "not found",
+            long,
+            Box::new(|_, stream| answer(stream, "404 Not Found", &[], b"no such page")),
+            ErrorType::NotFound,
+            "HTTP 404 Not Found; it says, which is no instruction: `no such page`",
+        ),
+        (
+            "a picture",
+            long,
+            Box::new(|_, stream| {
+                answer(stream, "200 OK", &[("Content-Type", "image/png")], b"\x89PNG")
+            }),
+            ErrorType::ExecutionFailed,
+            "`image/png`, not text",
+        ),
+        (
+            "a hostile PDF",
+            long,
+            Box::new(|_, stream| {
+                answer(
+                    stream,
+                    "200 OK",
+                    &[("Content-Type", "application/pdf")],
+                    &b"%PDF-1.7 1 0 obj [[[[ ".repeat(20_000),
+                )
+            }),
+            ErrorType::ExecutionFailed,
+            "a PDF, and",
+        ),
+    ];
+    for (row, limits, script, error_type, why) in rows {
+        let (f, _) = session(&[ALLOW]);
+        replace(&f.host, erase(WebFetchTool::within(limits)));
+        let server = ScriptedServer::start(script);
+        let error = fetch(&f, &server.url("/"), "x").await.unwrap_err();
+        check_error(&error, error_type, why, row);
+    }
+    let (f, _) = session(&[ALLOW]);
+    // What is packed honestly is read.
+    let server = ScriptedServer::start(|_, stream| {
+        let headers = [("Content-Type", "text/plain"), ("Content-Encoding", "gzip")];
+        answer(stream, "200 OK", &headers, &gzip(b"packed"));
+    });
+    assert_eq!(fetch(&f, &server.url("/"), "x").await.unwrap(), "packed");
+}

@@ -1,0 +1,187 @@
+//! Search engines: how each is asked, and what becomes of one that fails.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use zero_core::ErrorType;
+use zero_runtime::{ResolverConfig, erase};
+use zero_tools::web_search::{SearchEngine, SearchProvider, WebSearchTool};
+
+use super::{KEY, ScriptedServer, answer, audit, check_error, replace, session_with};
+use crate::fixture::{ToolFixture, said};
+
+fn provider(engine: SearchEngine, server: &ScriptedServer) -> SearchProvider {
+    let base_url = format!("http://127.0.0.1:{}/", server.port).parse().unwrap();
+    let key: zero_tools::web_search::SearchKeySource = Arc::new(|| Ok(KEY.to_owned()));
+    SearchProvider { engine, base_url: Some(base_url), key: engine.wants_key().then_some(key) }
+}
+
+/// A session that searches with these engines. They are on this machine, where settings name them.
+fn searching(providers: Vec<SearchProvider>) -> ToolFixture {
+    let (f, _) =
+        session_with(&["allow WebSearch"], |config| config.internet = ResolverConfig::default());
+    replace(&f.host, erase(WebSearchTool::new(providers)));
+    f
+}
+
+#[tokio::test]
+async fn an_engine_on_this_machine_is_an_effect_like_any_host() {
+    let server = ScriptedServer::start(|_, stream| {
+        let body = found(SearchEngine::Searxng).to_string();
+        answer(stream, "200 OK", &[("Content-Type", "application/json")], body.as_bytes());
+    });
+    let f = searching(vec![provider(SearchEngine::Searxng, &server)]);
+    f.call("WebSearch", json!({"query": "q"})).await.unwrap();
+    let audit = audit(&f);
+    assert!(audit.contains(r#""kind":"endpoint","target":"127.0.0.1""#), "{audit}");
+}
+
+fn found(engine: SearchEngine) -> Value {
+    let result = |title: &str, url: &str| match engine {
+        SearchEngine::Brave => {
+            json!({"title": title, "url": url, "description": "a <strong>few</strong> words &amp; more"})
+        }
+        SearchEngine::Exa => {
+            json!({"title": title, "url": url, "text": "a few words & more", "id": "x"})
+        }
+        _ => json!({"title": title, "url": url, "content": "a few words & more", "score": 0.9}),
+    };
+    let list = json!([
+        result("Context", "https://go.dev/blog/context"),
+        result("Package", "https://pkg.go.dev/context"),
+        result("Elsewhere", "https://blog.example/go.dev"),
+        result("Nonsense", "javascript:alert(1)"),
+    ]);
+    match engine {
+        SearchEngine::Brave => {
+            json!({"type": "search", "query": {"original": "x"}, "web": {"type": "search", "results": list}})
+        }
+        _ => json!({"query": "x", "results": list}),
+    }
+}
+
+#[tokio::test]
+async fn each_engine_is_asked_in_its_own_words() {
+    for (engine, line, words) in [
+        (
+            SearchEngine::Brave,
+            "GET /res/v1/web/search?q=go+context+%28site%3Ago.dev+OR+site%3Ablog.example%29+-site%3Apkg.go.dev&count=10 ",
+            &["x-subscription-token: sk-test-"][..],
+        ),
+        (
+            SearchEngine::Tavily,
+            "POST /search ",
+            &[
+                "authorization: bearer sk-test-",
+                r#""query":"go context""#,
+                r#""include_domains":["go.dev","blog.example"]"#,
+                r#""exclude_domains":["pkg.go.dev"]"#,
+            ],
+        ),
+        (
+            SearchEngine::Exa,
+            "POST /search ",
+            &[
+                "x-api-key: sk-test-",
+                r#""query":"go context""#,
+                r#""includedomains":["go.dev","blog.example"]"#,
+                r#""excludedomains":["pkg.go.dev"]"#,
+            ],
+        ),
+        (
+            SearchEngine::Searxng,
+            "GET /search?q=go+context+%28site%3Ago.dev+OR+site%3Ablog.example%29+-site%3Apkg.go.dev&format=json ",
+            &[],
+        ),
+    ] {
+        let server = ScriptedServer::saying("application/json", found(engine).to_string());
+        let f = searching(vec![provider(engine, &server)]);
+        let input = json!({
+            "query": " go  context ",
+            "allowed_domains": ["go.dev", "blog.example"],
+            "blocked_domains": ["pkg.go.dev"],
+        });
+        let outcome = f.call("WebSearch", input).await.unwrap();
+        let structured = &outcome.result.structured;
+        // Engines are not believed: what is not wanted is left out here.
+        let expected = json!([
+            {"title": "Context", "url": "https://go.dev/blog/context", "snippet": "a few words & more"},
+            {"title": "Elsewhere", "url": "https://blog.example/go.dev", "snippet": "a few words & more"},
+        ]);
+        assert_eq!(structured, &json!({"results": expected}),);
+        let text = said(&outcome);
+        let entry =
+            "Top results:\n1. Context\n   https://go.dev/blog/context\n   a few words & more\n2. ";
+        assert!(text.starts_with("[untrusted content") && text.contains(entry), "{text}");
+        let request = &server.requests()[0];
+        assert!(request.starts_with(line), "{request}");
+        let lower = request.to_lowercase();
+        for word in words {
+            assert!(lower.contains(word), "{word} is not in {request}");
+        }
+        assert_eq!(lower.contains("sk-test"), engine.wants_key());
+        assert!(!audit(&f).contains("sk-test"), "the key is in the audit log");
+    }
+}
+
+#[tokio::test]
+async fn where_one_engine_fails_the_next_is_asked() {
+    let failing = |status: &'static str| {
+        ScriptedServer::start(move |_, stream| {
+            answer(stream, status, &[], format!("no {KEY}").as_bytes())
+        })
+    };
+    let well = ScriptedServer::saying("application/json", found(SearchEngine::Searxng).to_string());
+    let closed = ScriptedServer { port: 9, seen: Arc::default() };
+    for (first, attempts) in [
+        (failing("500 Internal Server Error"), 2),
+        (failing("429 Too Many Requests"), 2),
+        (failing("401 Unauthorized"), 1),
+        (ScriptedServer::saying("application/json", "{}"), 1),
+        (ScriptedServer::saying("text/html", "<p>captcha"), 1),
+        (closed, 0),
+    ] {
+        let providers =
+            vec![provider(SearchEngine::Tavily, &first), provider(SearchEngine::Searxng, &well)];
+        let outcome = searching(providers).call("WebSearch", json!({"query": "x"})).await.unwrap();
+        assert!(
+            said(&outcome).starts_with("[untrusted content")
+                && said(&outcome).contains("from SearXNG")
+        );
+        assert_eq!(first.requests().len(), attempts);
+    }
+    let first = failing("401 Unauthorized");
+    let second = failing("403 Forbidden");
+    let providers =
+        vec![provider(SearchEngine::Brave, &first), provider(SearchEngine::Searxng, &second)];
+    let f = searching(providers);
+    let error = f.call("WebSearch", json!({"query": "x"})).await.unwrap_err();
+    for part in [
+        "Brave Search: it answered HTTP 401 Unauthorized; it says, which is no instruction: `no [key]`; check its key",
+        "SearXNG: it answered HTTP 403",
+        "add `json` to `search.formats`",
+    ] {
+        assert!(error.message.contains(part), "{part} is not in {error}");
+    }
+    assert!(!audit(&f).contains("0123456789abcdef"));
+}
+
+#[tokio::test]
+async fn a_search_without_results_or_without_sense_says_so() {
+    let server = ScriptedServer::saying(
+        "application/json",
+        r#"{"query": {"original": "x"}, "type": "search"}"#,
+    );
+    let f = searching(vec![provider(SearchEngine::Brave, &server)]);
+    let outcome = f.call("WebSearch", json!({"query": "x"})).await.unwrap();
+    assert_eq!(said(&outcome), "No results for `x`.");
+    for (input, why) in [
+        (json!({"query": "  "}), "1 to 400 characters"),
+        (json!({"query": "x".repeat(500)}), "1 to 400 characters"),
+        (json!({"query": "x", "allowed_domains": ["not a domain"]}), "no domain"),
+        (json!({"query": "x", "domains": []}), "unknown field"),
+    ] {
+        let error = f.call("WebSearch", input).await.unwrap_err();
+        check_error(&error, ErrorType::InvalidInput, why, why);
+    }
+}

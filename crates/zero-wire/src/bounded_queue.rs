@@ -1,0 +1,118 @@
+//! A queue with two bounds: so many items, and so many bytes in them.
+//!
+//! A bound on items alone would let a peer that sends the longest messages take gigabytes.
+
+use std::sync::Arc;
+
+use tokio::sync::mpsc::{self, error::TryRecvError, error::TrySendError};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// A queue of at most `items_max` items that weigh at most `bytes_max` together. One that weighs
+/// more than that passes alone.
+pub(crate) fn queue<T>(items_max: usize, bytes_max: usize) -> (QueueSender<T>, QueueReceiver<T>) {
+    let bytes_max = u32::try_from(bytes_max).unwrap_or(u32::MAX).max(1);
+    let bytes = Arc::new(Semaphore::new(bytes_max as usize));
+    let (sender, receiver) = mpsc::channel(items_max);
+    (QueueSender { items: sender, bytes, bytes_max }, QueueReceiver { items: receiver })
+}
+
+/// Where items go in.
+pub(crate) struct QueueSender<T> {
+    items: mpsc::Sender<(T, OwnedSemaphorePermit)>,
+    bytes: Arc<Semaphore>,
+    bytes_max: u32,
+}
+
+impl<T> Clone for QueueSender<T> {
+    fn clone(&self) -> Self {
+        Self { items: self.items.clone(), bytes: self.bytes.clone(), bytes_max: self.bytes_max }
+    }
+}
+
+/// Why nothing went in.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum QueueSendError {
+    /// There is no room now.
+    Full,
+    /// Nobody receives.
+    Closed,
+}
+
+impl<T> QueueSender<T> {
+    /// Waits for room. False when nobody receives.
+    pub(crate) async fn send(&self, item: T, weight: usize) -> bool {
+        let room = self.bytes.clone().acquire_many_owned(self.weight(weight));
+        // The receiver may go while this waits for room that only it could make.
+        let permit = tokio::select! {
+            permit = room => permit,
+            () = self.items.closed() => return false,
+        };
+        match permit {
+            Ok(permit) => self.items.send((item, permit)).await.is_ok(),
+            Err(_) => false,
+        }
+    }
+
+    /// Does not wait.
+    pub(crate) fn try_send(&self, item: T, weight: usize) -> Result<(), QueueSendError> {
+        if self.items.is_closed() {
+            return Err(QueueSendError::Closed);
+        }
+        let permit = self.bytes.clone().try_acquire_many_owned(self.weight(weight));
+        let permit = permit.map_err(|_| QueueSendError::Full)?;
+        self.items.try_send((item, permit)).map_err(|error| match error {
+            TrySendError::Full(_) => QueueSendError::Full,
+            TrySendError::Closed(_) => QueueSendError::Closed,
+        })
+    }
+
+    fn weight(&self, bytes: usize) -> u32 {
+        u32::try_from(bytes).unwrap_or(u32::MAX).min(self.bytes_max)
+    }
+}
+
+/// Where they come out.
+pub(crate) struct QueueReceiver<T> {
+    items: mpsc::Receiver<(T, OwnedSemaphorePermit)>,
+}
+
+impl<T> QueueReceiver<T> {
+    /// The next item. `None` when all senders are gone and nothing is left.
+    pub(crate) async fn recv(&mut self) -> Option<T> {
+        self.items.recv().await.map(|(item, _)| item)
+    }
+
+    /// Does not wait.
+    pub(crate) fn try_recv(&mut self) -> Result<T, TryRecvError> {
+        self.items.try_recv().map(|(item, _)| item)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn both_bounds_hold() {
+        let (sender, mut receiver) = queue(3, 10);
+        assert_eq!(sender.try_send('a', 6), Ok(()));
+        assert_eq!(sender.try_send('b', 5), Err(QueueSendError::Full), "bytes");
+        assert_eq!(sender.try_send('b', 1), Ok(()));
+        assert_eq!(sender.try_send('c', 1), Ok(()));
+        assert_eq!(sender.try_send('d', 1), Err(QueueSendError::Full), "items");
+        assert_eq!(receiver.recv().await, Some('a'));
+        assert_eq!(sender.try_send('d', 7), Ok(()), "the bytes of the first are free again");
+        drop(receiver);
+        assert_eq!(sender.try_send('e', 1), Err(QueueSendError::Closed));
+        assert!(!sender.send('e', 11).await);
+    }
+
+    #[tokio::test]
+    async fn what_is_heavier_than_the_bound_passes_alone() {
+        let (sender, mut receiver) = queue(3, 10);
+        assert!(sender.send('a', 1000).await);
+        assert_eq!(sender.try_send('b', 1), Err(QueueSendError::Full));
+        let (sent, got) = tokio::join!(sender.send('b', 1), receiver.recv());
+        assert_eq!((sent, got), (true, Some('a')));
+    }
+}

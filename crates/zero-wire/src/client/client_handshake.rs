@@ -1,0 +1,175 @@
+//! How a connection begins, seen from the client: challenge, `connect`, `hello-ok`.
+
+use serde_json::Value;
+
+use super::encoded_params::shortened;
+use super::error::GatewayClientError;
+use super::transport::{GatewayFrameReader, GatewayFrameWriter, IncomingFrame};
+use super::{ConnectOptions, GatewayCredentials};
+use crate::close::{self, CloseReason};
+use crate::device::ChallengeContext;
+use crate::error::ErrorPayload;
+use crate::events::CONNECT_CHALLENGE;
+use crate::frame::{GatewayFrame, RequestFrame, ResponseFrame};
+use crate::handshake::{
+    Connect, ConnectAuth, ConnectChallenge, ConnectParams, HelloOk, PROTOCOL, PROTOCOL_MIN,
+};
+use crate::method::GatewayMethod as _;
+
+/// The only role of zero's clients.
+const ROLE: &str = "operator";
+/// What the first request is known by; the others count on from there.
+const FIRST_ID: &str = "0";
+/// Most frames of no meaning before one that is waited for.
+const PASSED_MAX: usize = 64;
+
+/// Connects. On failure the peer is told, as far as it listens.
+pub(super) async fn greet(
+    reader: &mut GatewayFrameReader,
+    writer: &mut GatewayFrameWriter,
+    options: &ConnectOptions,
+) -> Result<HelloOk, GatewayClientError> {
+    let greeted = exchange(reader, writer, options).await;
+    match &greeted {
+        Ok(_) | Err(GatewayClientError::Closed { .. }) => {}
+        Err(GatewayClientError::Protocol { .. }) => {
+            writer.close(&CloseReason::new(close::PROTOCOL_ERROR, "unexpected frame")).await;
+        }
+        Err(_) => writer.close(&CloseReason::new(close::NORMAL, "")).await,
+    }
+    greeted
+}
+
+async fn exchange(
+    reader: &mut GatewayFrameReader,
+    writer: &mut GatewayFrameWriter,
+    options: &ConnectOptions,
+) -> Result<HelloOk, GatewayClientError> {
+    let challenge = challenge(reader).await?;
+    let params = serde_json::to_value(connect_params(&challenge, options));
+    let request = RequestFrame {
+        id: FIRST_ID.to_owned(),
+        method: Connect::NAME.to_owned(),
+        params: Some(params.map_err(|_| unexpected("`connect` cannot be written down"))?),
+        traceparent: None,
+    };
+    let text = serde_json::to_string(&GatewayFrame::Request(request));
+    let text = text.map_err(|_| unexpected("`connect` cannot be written down"))?;
+    writer.send(text).await.map_err(closed)?;
+    let answer = answer(reader).await?;
+    if !answer.ok {
+        let error = answer.error.unwrap_or_else(|| ErrorPayload::invalid("no reason was given"));
+        return Err(GatewayClientError::Refused { error: without_secrets(error, options) });
+    }
+    let hello: HelloOk =
+        serde_json::from_value(answer.payload.unwrap_or(Value::Null)).map_err(|error| {
+            unexpected(&format!("the greeting is not as it should be: {}", shortened(&error)))
+        })?;
+    if !(PROTOCOL_MIN..=PROTOCOL).contains(&hello.protocol) {
+        let what = format!(
+            "the gateway wants to speak protocol {}, this client speaks {PROTOCOL_MIN} to {PROTOCOL}",
+            hello.protocol
+        );
+        return Err(unexpected(&what));
+    }
+    Ok(hello)
+}
+
+async fn challenge(
+    reader: &mut GatewayFrameReader,
+) -> Result<ConnectChallenge, GatewayClientError> {
+    for _ in 0..PASSED_MAX {
+        match reader.next().await.map_err(closed)? {
+            IncomingFrame::Sign => {}
+            IncomingFrame::Frame(GatewayFrame::Event(event), _)
+                if event.event == CONNECT_CHALLENGE =>
+            {
+                let payload = event.payload.unwrap_or(Value::Null);
+                let challenge: ConnectChallenge = serde_json::from_value(payload)
+                    .map_err(|_| unexpected("the challenge has no nonce"))?;
+                if challenge.nonce.is_empty() {
+                    return Err(unexpected("the challenge has an empty nonce"));
+                }
+                return Ok(challenge);
+            }
+            IncomingFrame::Frame(..) => return Err(unexpected("the first frame is no challenge")),
+        }
+    }
+    Err(unexpected("no challenge came"))
+}
+
+async fn answer(reader: &mut GatewayFrameReader) -> Result<ResponseFrame, GatewayClientError> {
+    for _ in 0..PASSED_MAX {
+        match reader.next().await.map_err(closed)? {
+            IncomingFrame::Frame(GatewayFrame::Response(response), _)
+                if response.id == FIRST_ID =>
+            {
+                return Ok(response);
+            }
+            // What happens before the greeting happens to others.
+            IncomingFrame::Sign | IncomingFrame::Frame(GatewayFrame::Event(_), _) => {}
+            IncomingFrame::Frame(..) => {
+                return Err(unexpected("`connect` was answered by something else"));
+            }
+        }
+    }
+    Err(unexpected("`connect` was not answered"))
+}
+
+fn connect_params(challenge: &ConnectChallenge, options: &ConnectOptions) -> ConnectParams {
+    let auth = match &options.auth {
+        GatewayCredentials::None => None,
+        GatewayCredentials::Token(token) => {
+            Some(ConnectAuth { token: Some(token.clone()), ..Default::default() })
+        }
+        GatewayCredentials::Password(password) => {
+            Some(ConnectAuth { password: Some(password.clone()), ..Default::default() })
+        }
+    };
+    let token = auth.as_ref().and_then(|auth| auth.token.as_deref()).unwrap_or_default();
+    let device = options.device.as_ref().map(|key| {
+        let context = ChallengeContext::of(&options.client, ROLE, &options.scopes, token);
+        key.proof(&context.challenged(&challenge.nonce, challenge.ts))
+    });
+    ConnectParams {
+        min_protocol: PROTOCOL_MIN,
+        max_protocol: PROTOCOL,
+        client: options.client.clone(),
+        caps: options.caps.clone(),
+        commands: None,
+        computer_use: None,
+        worker_runs: None,
+        permissions: None,
+        path_env: None,
+        role: Some(ROLE.to_owned()),
+        scopes: (!options.scopes.is_empty()).then(|| options.scopes.clone()),
+        device,
+        auth,
+        locale: None,
+        user_agent: None,
+    }
+}
+
+/// A refusal that does not repeat what was sent to it: it will be shown and logged.
+fn without_secrets(mut error: ErrorPayload, options: &ConnectOptions) -> ErrorPayload {
+    let (GatewayCredentials::Token(secret) | GatewayCredentials::Password(secret)) = &options.auth
+    else {
+        return error;
+    };
+    if secret.is_empty() {
+        return error;
+    }
+    error.message = error.message.replace(secret.as_str(), "…");
+    if error.details.as_ref().is_some_and(|details| details.to_string().contains(secret.as_str())) {
+        error.details = None;
+    }
+    error
+}
+
+fn closed(CloseReason { code, reason }: CloseReason) -> GatewayClientError {
+    GatewayClientError::Closed { code, reason }
+}
+
+fn unexpected(what: &str) -> GatewayClientError {
+    GatewayClientError::Protocol { what: what.to_owned() }
+}

@@ -1,0 +1,84 @@
+//! Between types and what goes over the wire: parameters, written down, and answers, read.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::error::GatewayClientError;
+
+/// Parameters of a request as they go out: written down once, however often they are sent.
+#[derive(Debug, Hash)]
+pub struct EncodedParams(String);
+
+impl EncodedParams {
+    /// Writes the parameters of a method down.
+    pub fn of(method: &str, params: &impl Serialize) -> Result<Self, GatewayClientError> {
+        let written = serde_json::to_string(params);
+        written.map(Self).map_err(|error| unfit("question", method, &error))
+    }
+
+    /// The request they belong to, as it goes out.
+    pub(super) fn request(&self, id: u64, method: &str) -> Result<String, GatewayClientError> {
+        let named = serde_json::to_string(method);
+        let named = named.map_err(|error| unfit("question", method, &error))?;
+        let params = &self.0;
+        Ok(format!(r#"{{"type":"req","id":"{id}","method":{named},"params":{params}}}"#))
+    }
+}
+
+/// The answer to a request, as the type it should be.
+pub fn read_answer<T: DeserializeOwned>(
+    method: &str,
+    answer: Value,
+) -> Result<T, GatewayClientError> {
+    serde_json::from_value(answer).map_err(|error| unfit("answer", method, &error))
+}
+
+fn unfit(what: &str, method: &str, error: &serde_json::Error) -> GatewayClientError {
+    let error = shortened(error);
+    GatewayClientError::Protocol {
+        what: format!("the {what} of `{method}` is not as it should be: {error}"),
+    }
+}
+
+/// What a reader of JSON says. It quotes what it read, which may be long.
+pub(super) fn shortened(error: &serde_json::Error) -> String {
+    error.to_string().chars().take(200).flat_map(char::escape_debug).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::frame::{self, GatewayFrame, RequestFrame};
+
+    #[test]
+    fn a_request_is_read_as_it_was_written() {
+        for params in [json!({"a": "\"}\n\u{1f600}", "b": [1, null]}), json!({}), json!("text")] {
+            for method in ["tools/offer", "a \"method\" {of} others\\"] {
+                let written = EncodedParams::of(method, &params).unwrap();
+                let expected = GatewayFrame::Request(RequestFrame {
+                    id: "7".to_owned(),
+                    method: method.to_owned(),
+                    params: Some(params.clone()),
+                    traceparent: None,
+                });
+                let text = written.request(7, method).unwrap();
+                assert_eq!(frame::parse(&text), Ok(expected.clone()));
+                assert_eq!(text, serde_json::to_string(&expected).unwrap());
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_not_as_it_should_be_is_told_in_few_words() {
+        let answer = Value::String("x".repeat(10_000));
+        let error = read_answer::<u8>("some.method", answer).unwrap_err().to_string();
+        assert!(error.contains("the answer of `some.method`"), "{error}");
+        assert!(error.len() < 400, "{error}");
+        let keys = std::collections::BTreeMap::from([(vec![1], 1)]);
+        let error = EncodedParams::of("some.method", &keys).unwrap_err().to_string();
+        assert!(error.contains("the question of `some.method`"), "{error}");
+    }
+}

@@ -1,0 +1,352 @@
+//! A schema, taken apart once: a list of ten thousand items is checked without looking the words of
+//! the schema up for each of them.
+
+use serde_json::{Map, Value};
+
+use super::{SchemaProblems, ValuePath};
+
+/// The words that are obeyed besides those that hold schemas, and those that only describe.
+const OBEYED: [&str; 10] = [
+    "type",
+    "const",
+    "enum",
+    "minLength",
+    "maxLength",
+    "minimum",
+    "maximum",
+    "minItems",
+    "maxItems",
+    "required",
+];
+const DESCRIPTIVE: [&str; 5] = ["$schema", "title", "description", "default", "format"];
+
+/// What a schema demands of a value. The default demands nothing.
+#[derive(Debug, Default)]
+pub(super) struct SchemaRule {
+    alternatives: Vec<SchemaRule>,
+    /// The types that fit; any where there are none.
+    types: Vec<JsonType>,
+    constant: Option<Value>,
+    choices: Option<Vec<Value>>,
+    length: ValueBounds<u64>,
+    range: ValueBounds<i128>,
+    item_count: ValueBounds<u64>,
+    items: Option<Box<SchemaRule>>,
+    required: Vec<String>,
+    fields: Vec<(String, SchemaRule)>,
+    others: ExtraFieldsRule,
+}
+
+#[derive(Debug, Default)]
+struct ValueBounds<T> {
+    least: Option<T>,
+    most: Option<T>,
+}
+
+/// What becomes of fields that a schema does not name.
+#[derive(Debug, Default)]
+enum ExtraFieldsRule {
+    #[default]
+    Taken,
+    Refused,
+    Checked(Box<SchemaRule>),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum JsonType {
+    Null,
+    Boolean,
+    String,
+    Integer,
+    Number,
+    Array,
+    Object,
+}
+
+impl SchemaRule {
+    /// The rule of a schema. It is as deep as the schema, whose depth is fixed.
+    pub(super) fn of(schema: &Value) -> Self {
+        // `true` is the schema of a value that may be anything.
+        let Some(schema) = schema.as_object() else { return Self::default() };
+        let list = |word: &str| schema.get(word).and_then(Value::as_array);
+        let number = |word: &str| schema.get(word).and_then(Value::as_u64);
+        let bounds =
+            |least: &str, most: &str| ValueBounds { least: number(least), most: number(most) };
+        let alternatives = list("oneOf").or_else(|| list("anyOf")).into_iter().flatten();
+        let fields = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
+        let required = list("required").into_iter().flatten().filter_map(Value::as_str);
+        Self {
+            alternatives: alternatives.map(Self::of).collect(),
+            types: types(schema),
+            constant: schema.get("const").cloned(),
+            choices: list("enum").cloned(),
+            length: bounds("minLength", "maxLength"),
+            range: range(schema),
+            item_count: bounds("minItems", "maxItems"),
+            items: schema.get("items").map(|items| Box::new(Self::of(items))),
+            required: required.map(str::to_owned).collect(),
+            fields: fields.map(|(name, field)| (name.clone(), Self::of(field))).collect(),
+            others: match schema.get("additionalProperties") {
+                None | Some(Value::Bool(true)) => ExtraFieldsRule::Taken,
+                Some(Value::Bool(false)) => ExtraFieldsRule::Refused,
+                Some(others) => ExtraFieldsRule::Checked(Box::new(Self::of(others))),
+            },
+        }
+    }
+
+    /// Whether all words of a schema are obeyed by the rule of it, or only describe.
+    pub(super) fn knows(schema: &Value) -> bool {
+        let Some(schema) = schema.as_object() else { return schema == &Value::Bool(true) };
+        // Only whole numbers are compared.
+        let bounds: Vec<&Value> =
+            ["minimum", "maximum"].iter().filter_map(|word| schema.get(*word)).collect();
+        let is_whole = |kind: &JsonType| matches!(kind, JsonType::Integer | JsonType::Null);
+        let (types, is_bounded) = (types(schema), !bounds.is_empty());
+        if is_bounded && (types.is_empty() || !types.iter().all(is_whole))
+            || !bounds.into_iter().all(|bound| whole(bound).is_some())
+        {
+            return false;
+        }
+        schema.iter().all(|(word, value)| match (word.as_str(), value) {
+            ("properties", Value::Object(fields)) => fields.values().all(Self::knows),
+            ("oneOf", Value::Array(_)) if schema.contains_key("anyOf") => false,
+            ("oneOf" | "anyOf", Value::Array(alternatives)) => alternatives.iter().all(Self::knows),
+            ("additionalProperties", Value::Bool(_)) => true,
+            ("items" | "additionalProperties", one) => Self::knows(one),
+            (word, _) => OBEYED.contains(&word) || DESCRIPTIVE.contains(&word),
+        })
+    }
+
+    /// Adds what is wrong with `value`. It goes no deeper than the schema, whose depth is fixed.
+    pub(super) fn check(
+        &self,
+        value: &Value,
+        place: &ValuePath<'_>,
+        problems: &mut SchemaProblems,
+    ) {
+        #[cfg(test)]
+        VISITED.with(|visited| visited.set(visited.get() + 1));
+        if !self.alternatives.is_empty() {
+            self.check_alternatives(value, place, problems);
+        }
+        if !self.check_type(value, place, problems) {
+            return;
+        }
+        if self.constant.as_ref().is_some_and(|constant| constant != value) {
+            problems.add(place, "must be equal to constant");
+        }
+        if self.choices.as_ref().is_some_and(|choices| !choices.contains(value)) {
+            problems.add(place, "must be equal to one of the allowed values");
+        }
+        match value {
+            Value::String(text) => self.check_text(text, place, problems),
+            Value::Number(_) => self.check_number(value, place, problems),
+            Value::Array(items) => self.check_items(items, place, problems),
+            Value::Object(fields) => self.check_fields(fields, place, problems),
+            Value::Null | Value::Bool(_) => {}
+        }
+    }
+
+    fn check_alternatives(
+        &self,
+        value: &Value,
+        place: &ValuePath<'_>,
+        problems: &mut SchemaProblems,
+    ) {
+        let fits = |rule: &Self| {
+            let mut own = SchemaProblems::default();
+            rule.check(value, place, &mut own);
+            own.0.is_empty()
+        };
+        if self.alternatives.iter().any(fits) {
+            return;
+        }
+        let is_real = |rule: &&Self| rule.types != [JsonType::Null];
+        let real: Vec<&Self> = self.alternatives.iter().filter(is_real).collect();
+        match real.as_slice() {
+            // Something that may be left out: what is wrong with it is what matters.
+            [only] => only.check(value, place, problems),
+            many if many.iter().all(|rule| rule.is_text()) => {
+                let what = if value.is_string() {
+                    "must be equal to one of the allowed values"
+                } else {
+                    "must be string"
+                };
+                problems.add(place, what);
+            }
+            _ => problems.add(place, "must match exactly one schema in oneOf"),
+        }
+    }
+
+    /// Whether only texts fit.
+    fn is_text(&self) -> bool {
+        self.constant.as_ref().is_some_and(Value::is_string) || self.types == [JsonType::String]
+    }
+
+    /// Whether the type is right.
+    fn check_type(
+        &self,
+        value: &Value,
+        place: &ValuePath<'_>,
+        problems: &mut SchemaProblems,
+    ) -> bool {
+        if self.types.is_empty() || self.types.iter().any(|kind| kind.fits(value)) {
+            return true;
+        }
+        // That something may also be null is not what anybody has to be told.
+        let wanted = self.types.iter().filter(|kind| **kind != JsonType::Null);
+        let wanted: Vec<&str> = wanted.map(|kind| kind.word()).collect();
+        problems.add(place, &format!("must be {}", wanted.join(",")));
+        false
+    }
+
+    fn check_text(&self, text: &str, place: &ValuePath<'_>, problems: &mut SchemaProblems) {
+        let ValueBounds { least, most } = self.length;
+        if least.is_none() && most.is_none() {
+            return;
+        }
+        let length = text.chars().count() as u64;
+        if let Some(least) = least.filter(|least| length < *least) {
+            problems.add(place, &format!("must NOT have fewer than {least} characters"));
+        }
+        if let Some(most) = most.filter(|most| length > *most) {
+            problems.add(place, &format!("must NOT have more than {most} characters"));
+        }
+    }
+
+    fn check_number(&self, value: &Value, place: &ValuePath<'_>, problems: &mut SchemaProblems) {
+        let Some(number) = whole(value) else { return };
+        if let Some(least) = self.range.least.filter(|least| number < *least) {
+            problems.add(place, &format!("must be >= {least}"));
+        }
+        if let Some(most) = self.range.most.filter(|most| number > *most) {
+            problems.add(place, &format!("must be <= {most}"));
+        }
+    }
+
+    fn check_items(&self, items: &[Value], place: &ValuePath<'_>, problems: &mut SchemaProblems) {
+        let count = items.len() as u64;
+        if let Some(least) = self.item_count.least.filter(|least| count < *least) {
+            problems.add(place, &format!("must NOT have fewer than {least} items"));
+        }
+        if let Some(most) = self.item_count.most.filter(|most| count > *most) {
+            // Nobody looks at any of them.
+            return problems.add(place, &format!("must NOT have more than {most} items"));
+        }
+        let Some(rule) = &self.items else { return };
+        for (index, item) in items.iter().enumerate() {
+            if problems.is_full() {
+                return;
+            }
+            rule.check(item, &ValuePath::Item(place, index), problems);
+        }
+    }
+
+    fn check_fields(
+        &self,
+        given: &Map<String, Value>,
+        place: &ValuePath<'_>,
+        problems: &mut SchemaProblems,
+    ) {
+        for name in &self.required {
+            if !given.contains_key(name) {
+                problems.add(place, &format!("must have required property '{name}'"));
+            }
+        }
+        if !matches!(self.others, ExtraFieldsRule::Taken) {
+            let is_known = |name: &str| self.fields.iter().any(|(known, _)| known == name);
+            for (name, field) in given.iter().filter(|(name, _)| !is_known(name)) {
+                if problems.is_full() {
+                    return;
+                }
+                match &self.others {
+                    ExtraFieldsRule::Taken => {}
+                    ExtraFieldsRule::Refused => problems.add_unexpected(place, name),
+                    ExtraFieldsRule::Checked(rule) => {
+                        rule.check(field, &ValuePath::Field(place, name), problems);
+                    }
+                }
+            }
+        }
+        for (name, rule) in &self.fields {
+            if let Some(field) = given.get(name) {
+                rule.check(field, &ValuePath::Field(place, name), problems);
+            }
+        }
+    }
+}
+
+fn types(schema: &Map<String, Value>) -> Vec<JsonType> {
+    match schema.get("type") {
+        Some(Value::String(name)) => JsonType::of(name).into_iter().collect(),
+        Some(Value::Array(names)) => {
+            names.iter().filter_map(Value::as_str).filter_map(JsonType::of).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn range(schema: &Map<String, Value>) -> ValueBounds<i128> {
+    let by_format = match schema.get("format").and_then(Value::as_str) {
+        Some("uint16") => Some((0, i128::from(u16::MAX))),
+        Some("uint32") => Some((0, i128::from(u32::MAX))),
+        Some("uint64") => Some((0, i128::from(u64::MAX))),
+        Some("int64") => Some((i128::from(i64::MIN), i128::from(i64::MAX))),
+        _ => None,
+    };
+    ValueBounds {
+        least: schema.get("minimum").and_then(whole).or(by_format.map(|(least, _)| least)),
+        most: schema.get("maximum").and_then(whole).or(by_format.map(|(_, most)| most)),
+    }
+}
+
+/// A whole number: wide enough for every one that JSON is read into.
+fn whole(value: &Value) -> Option<i128> {
+    value.as_i64().map(i128::from).or_else(|| value.as_u64().map(i128::from))
+}
+
+impl JsonType {
+    const ALL: [Self; 7] = [
+        Self::Null,
+        Self::Boolean,
+        Self::String,
+        Self::Integer,
+        Self::Number,
+        Self::Array,
+        Self::Object,
+    ];
+
+    fn of(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.word() == word)
+    }
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::Null => "null",
+            Self::Boolean => "boolean",
+            Self::String => "string",
+            Self::Integer => "integer",
+            Self::Number => "number",
+            Self::Array => "array",
+            Self::Object => "object",
+        }
+    }
+
+    fn fits(self, value: &Value) -> bool {
+        match self {
+            Self::Null => value.is_null(),
+            Self::Boolean => value.is_boolean(),
+            Self::String => value.is_string(),
+            Self::Integer => value.is_i64() || value.is_u64(),
+            Self::Number => value.is_number(),
+            Self::Array => value.is_array(),
+            Self::Object => value.is_object(),
+        }
+    }
+}
+
+#[cfg(test)]
+thread_local! {
+    /// Values that were looked at on this thread.
+    pub(super) static VISITED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}

@@ -1,0 +1,277 @@
+//! One field of a form: how it is asked for, and what may be typed.
+
+use std::fmt::Write as _;
+
+use jiff::Timestamp;
+use jiff::civil::Date;
+use serde_json::Value;
+use zero_runtime::schema::InputSchema;
+
+use crate::terminal::{FAINT, STRONG, TerminalStream, escape_line};
+
+/// Most values that one can choose from.
+const CHOICES_MAX: usize = 200;
+/// Longest description that is shown, in characters.
+const DESCRIPTION_CHARS_MAX: usize = 1_000;
+
+/// One field of a form.
+pub(super) struct ElicitationField {
+    /// Its name, as it is sent.
+    pub(super) name: String,
+    title: Option<String>,
+    description: Option<String>,
+    kind: ElicitationFieldKind,
+    format: Option<String>,
+    default: Option<Value>,
+    is_required: bool,
+    schema: InputSchema,
+}
+
+/// What is wanted.
+enum ElicitationFieldKind {
+    Text,
+    Number,
+    Whole,
+    YesNo,
+    /// One of these.
+    One(Vec<FieldChoice>),
+    /// Any of these.
+    Many(Vec<FieldChoice>),
+}
+
+/// A value to choose, and what it is called.
+struct FieldChoice {
+    value: String,
+    title: String,
+}
+
+impl ElicitationField {
+    /// A field; the error says why it cannot be asked for.
+    pub(super) fn of(name: &str, schema: &Value, is_required: bool) -> Result<Self, String> {
+        let text = |key: &str| schema.get(key).and_then(Value::as_str).map(str::to_owned);
+        let shown: String = name.chars().take(80).collect();
+        let kind = kind(schema).ok_or_else(|| {
+            format!("what the field `{shown}` wants is no text, number, yes or no, or choice")
+        })?;
+        if let ElicitationFieldKind::One(choices) | ElicitationFieldKind::Many(choices) = &kind
+            && (choices.is_empty() || choices.len() > CHOICES_MAX)
+        {
+            return Err(format!("the field `{shown}` has no choices, or more than {CHOICES_MAX}"));
+        }
+        let checker = InputSchema::new(schema.clone());
+        let default = schema.get("default").filter(|value| checker.check((*value).clone()).is_ok());
+        Ok(Self {
+            name: name.to_owned(),
+            title: text("title"),
+            description: text("description"),
+            kind,
+            format: text("format"),
+            default: default.cloned(),
+            is_required,
+            schema: checker,
+        })
+    }
+
+    /// What it is called.
+    pub(super) fn title(&self) -> &str {
+        self.title.as_deref().unwrap_or(&self.name)
+    }
+
+    /// A value of it, as the person knows it: a choice by its name, a text as it was typed.
+    pub(super) fn said(&self, value: &Value) -> String {
+        let choices = match &self.kind {
+            ElicitationFieldKind::One(choices) | ElicitationFieldKind::Many(choices) => {
+                &choices[..]
+            }
+            ElicitationFieldKind::Text
+            | ElicitationFieldKind::Number
+            | ElicitationFieldKind::Whole
+            | ElicitationFieldKind::YesNo => &[],
+        };
+        let named = |value: &Value| {
+            let meant = choices.iter().find(|choice| value == choice.value.as_str());
+            meant.map_or_else(|| plain(value), |choice| choice.title.clone())
+        };
+        let said = match value {
+            Value::Array(values) => values.iter().map(named).collect::<Vec<_>>().join("; "),
+            value => named(value),
+        };
+        escape_line(&said).into_owned()
+    }
+
+    /// What is said before it is asked for.
+    pub(super) fn explained(&self, stream: &TerminalStream) -> String {
+        let mut text = format!("\n  {}", stream.paint(STRONG, &escape_line(self.title())));
+        if let Some(description) = &self.description {
+            let description: String = description.chars().take(DESCRIPTION_CHARS_MAX).collect();
+            let _ = write!(text, "  {}", stream.paint(FAINT, &escape_line(&description)));
+        }
+        text.push('\n');
+        if let ElicitationFieldKind::One(choices) | ElicitationFieldKind::Many(choices) = &self.kind
+        {
+            for (index, choice) in choices.iter().enumerate() {
+                let _ = writeln!(text, "  {:>3}  {}", index + 1, escape_line(&choice.title));
+            }
+        }
+        text
+    }
+
+    /// The line that is typed on.
+    pub(super) fn prompt(&self, stream: &TerminalStream) -> String {
+        let wanted = match (&self.kind, self.format.as_deref()) {
+            (ElicitationFieldKind::Text, Some("email")) => "an email address",
+            (ElicitationFieldKind::Text, Some("uri")) => "an address such as https://example.com",
+            (ElicitationFieldKind::Text, Some("date")) => "a day such as 2026-01-31",
+            (ElicitationFieldKind::Text, Some("date-time")) => {
+                "a time such as 2026-01-31T12:00:00Z"
+            }
+            (ElicitationFieldKind::Text, _) => "a text",
+            (ElicitationFieldKind::Number, _) => "a number",
+            (ElicitationFieldKind::Whole, _) => "a whole number",
+            (ElicitationFieldKind::YesNo, _) => "yes or no",
+            (ElicitationFieldKind::One(_), _) => "one of the numbers",
+            (ElicitationFieldKind::Many(_), _) => "some of the numbers, with commas",
+        };
+        let rest = match (&self.default, self.is_required) {
+            (Some(default), _) => format!("; Enter for {}", escape_line(&plain(default))),
+            (None, true) => String::new(),
+            (None, false) => "; Enter to leave it out".to_owned(),
+        };
+        format!("  {} ", stream.paint(FAINT, &format!("({wanted}{rest})")))
+    }
+
+    /// What was meant by a typed line; `None` when it is left out.
+    pub(super) fn read(&self, typed: &str) -> Result<Option<Value>, String> {
+        let typed = typed.trim();
+        if typed.is_empty() {
+            return match (&self.default, self.is_required) {
+                (Some(default), _) => Ok(Some(default.clone())),
+                (None, false) => Ok(None),
+                (None, true) => {
+                    Err("it is needed; write something, or press Ctrl-D to give up".to_owned())
+                }
+            };
+        }
+        let value = self.value(typed)?;
+        self.schema.check(value).map(Some).map_err(|violations| {
+            let first = violations.first();
+            first.map_or_else(String::new, |found| format!("write {}", found.expected))
+        })
+    }
+
+    fn value(&self, typed: &str) -> Result<Value, String> {
+        match &self.kind {
+            ElicitationFieldKind::Text => {
+                check_format(self.format.as_deref(), typed).map(|()| Value::from(typed))
+            }
+            ElicitationFieldKind::Number => match typed.parse::<f64>() {
+                Ok(number) if number.is_finite() => Ok(Value::from(number)),
+                _ => Err(format!("`{typed}` is no number")),
+            },
+            ElicitationFieldKind::Whole => typed
+                .parse::<i64>()
+                .map(Value::from)
+                .map_err(|_| format!("`{typed}` is no whole number")),
+            ElicitationFieldKind::YesNo => match typed.to_ascii_lowercase().as_str() {
+                "y" | "yes" | "true" => Ok(Value::Bool(true)),
+                "n" | "no" | "false" => Ok(Value::Bool(false)),
+                _ => Err("write yes or no".to_owned()),
+            },
+            ElicitationFieldKind::One(choices) => chosen(choices, typed).map(Value::from),
+            ElicitationFieldKind::Many(choices) => {
+                let parts = typed.split(',').map(str::trim).filter(|part| !part.is_empty());
+                let mut values: Vec<Value> = Vec::new();
+                for part in parts {
+                    let value = Value::from(chosen(choices, part)?);
+                    if !values.contains(&value) {
+                        values.push(value);
+                    }
+                }
+                Ok(Value::Array(values))
+            }
+        }
+    }
+}
+
+/// What a schema wants.
+fn kind(schema: &Value) -> Option<ElicitationFieldKind> {
+    let of_type = schema.get("type").and_then(Value::as_str);
+    match of_type? {
+        "string" => {
+            Some(choices(schema).map_or(ElicitationFieldKind::Text, ElicitationFieldKind::One))
+        }
+        "number" => Some(ElicitationFieldKind::Number),
+        "integer" => Some(ElicitationFieldKind::Whole),
+        "boolean" => Some(ElicitationFieldKind::YesNo),
+        "array" => choices(schema.get("items")?).map(ElicitationFieldKind::Many),
+        _ => None,
+    }
+}
+
+/// `enum`, with or without `enumNames`, or `oneOf` and `anyOf` with `const` and `title`.
+fn choices(schema: &Value) -> Option<Vec<FieldChoice>> {
+    let list = |key: &str| schema.get(key).and_then(Value::as_array);
+    if let Some(values) = list("enum") {
+        let titles = list("enumNames").cloned().unwrap_or_default();
+        let choice = |(index, value): (usize, &Value)| {
+            let value = value.as_str()?.to_owned();
+            let title = titles.get(index).and_then(Value::as_str).unwrap_or(&value).to_owned();
+            Some(FieldChoice { value, title })
+        };
+        return values.iter().enumerate().map(choice).collect();
+    }
+    let titled = list("oneOf").or_else(|| list("anyOf"))?;
+    let choice = |one: &Value| {
+        let value = one.get("const")?.as_str()?.to_owned();
+        let title = one.get("title").and_then(Value::as_str).unwrap_or(&value).to_owned();
+        Some(FieldChoice { value, title })
+    };
+    titled.iter().map(choice).collect()
+}
+
+/// The choice that is meant, by its number or as it is written.
+fn chosen(choices: &[FieldChoice], typed: &str) -> Result<String, String> {
+    let by_number = || choices.get(typed.parse::<usize>().ok()?.checked_sub(1)?);
+    let by_value = choices.iter().find(|choice| choice.value == typed || choice.title == typed);
+    by_value.or_else(by_number).map(|choice| choice.value.clone()).ok_or_else(|| {
+        format!("`{typed}` is none of them; write a number from 1 to {}", choices.len())
+    })
+}
+
+/// Whether a text has the form that its name promises.
+fn check_format(format: Option<&str>, text: &str) -> Result<(), String> {
+    let is_plain = !text.contains(char::is_whitespace);
+    let (fits, wanted) = match format {
+        Some("email") => {
+            let parts = text.split_once('@');
+            let fits = parts.is_some_and(|(name, host)| {
+                !name.is_empty() && !host.is_empty() && !host.contains('@')
+            });
+            (fits && is_plain, "an email address")
+        }
+        Some("uri") => {
+            let scheme = text.split_once(':').map(|(scheme, _)| scheme);
+            let is_scheme = |scheme: &str| {
+                scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+                    && scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+.-".contains(c))
+            };
+            (scheme.is_some_and(is_scheme) && is_plain, "an address such as https://example.com")
+        }
+        Some("date") => (text.parse::<Date>().is_ok(), "a day such as 2026-01-31"),
+        Some("date-time") => {
+            (text.parse::<Timestamp>().is_ok(), "a time such as 2026-01-31T12:00:00Z")
+        }
+        _ => (true, ""),
+    };
+    if fits { Ok(()) } else { Err(format!("`{text}` is not {wanted}")) }
+}
+
+/// A default as one would type it.
+fn plain(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Bool(true) => "yes".to_owned(),
+        Value::Bool(false) => "no".to_owned(),
+        other => other.to_string(),
+    }
+}

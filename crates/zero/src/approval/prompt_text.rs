@@ -1,0 +1,241 @@
+//! Everything a person should know before they answer, the most important first.
+//!
+//! A command is shown whole, however long it is: nothing of it is cut, and what would not be seen
+//! is spelled out. Each of its lines stands behind a bar, so that no line of it can pass for one of
+//! ours. What follows it is what the judge made of it: its parts, what it would touch, and why.
+
+mod line_wrap;
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use anstyle::Style;
+use zero_core::tool_result::checklist;
+use zero_core::{CommandExecution, CommandLine, ResultDisplay};
+use zero_runtime::{ApprovalQuestion, EffectDecision, Verdict};
+
+use super::risk_style;
+use crate::terminal::{FAINT, STRONG, TerminalStream, escape_line, verdict_style};
+
+/// Lines of a preview that are shown before a question.
+const PREVIEW_LINES_MAX: usize = 200;
+/// Rows of one kind that are shown; those that ask come first.
+const ROWS_MAX: usize = 50;
+/// Rows after which the risk is said once more: the first time is out of sight.
+const SCREEN_ROWS: usize = 40;
+/// Columns before the text of a fact.
+const NAME_COLUMNS: usize = 10;
+/// Columns before the text of something judged.
+const VERDICT_COLUMNS: usize = 7;
+
+/// What is judged of a call, and how it is headed.
+const KINDS: &[(&str, &str)] = &[
+    ("exec", "parts"),
+    ("write", "writes"),
+    ("delete", "deletes"),
+    ("net", "hosts"),
+    ("endpoint", "engine"),
+    ("read", "reads"),
+    ("mcp", "uses"),
+    ("note", "notes"),
+    ("state", "changes"),
+];
+
+/// The question as text for a stream, without its answers.
+pub(super) fn text(stream: &TerminalStream, question: &ApprovalQuestion) -> String {
+    let mut page = PromptTextBuilder { stream, text: String::new() };
+    let title = stream.cut(&escape_line(&question.title), 0);
+    page.line(&format!("\n{}", stream.paint(STRONG, &title)));
+    page.risk(question);
+    let commands: Vec<&CommandExecution> = question.commands().collect();
+    for command in &commands {
+        page.command(command, &question.workspace);
+    }
+    for (kind, name) in KINDS {
+        page.judged(name, &rows_of(question, kind));
+    }
+    match &question.preview {
+        Some(ResultDisplay::Diff(diff)) => {
+            page.line("");
+            page.text.push_str(&stream.diff(&shortened(&diff.unified)));
+        }
+        Some(ResultDisplay::Markdown { text }) => {
+            let text = question.beside_command(text);
+            if !text.is_empty() {
+                page.line(&format!("\n{}", stream.foreign(&shortened(text))));
+            }
+        }
+        Some(ResultDisplay::Plan { entries }) => {
+            page.line(&format!("\n{}", stream.foreign(&shortened(&checklist(entries)))));
+        }
+        None => {}
+    }
+    page.line("");
+    if page.text.lines().count() > SCREEN_ROWS {
+        page.risk(question);
+        page.line("");
+    }
+    page.text
+}
+
+/// Text that grows.
+struct PromptTextBuilder<'a> {
+    stream: &'a TerminalStream,
+    text: String,
+}
+
+impl PromptTextBuilder<'_> {
+    fn line(&mut self, line: &str) {
+        self.text.push_str(line);
+        self.text.push('\n');
+    }
+
+    fn risk(&mut self, question: &ApprovalQuestion) {
+        self.fact("risk", question.risk.word(), risk_style(question.risk));
+        self.fact("why", &escape_line(&question.reason), Style::new());
+    }
+
+    /// A name and what it stands for, wrapped.
+    fn fact(&mut self, name: &str, value: &str, style: Style) {
+        let lines = line_wrap::words(value, self.stream.room(NAME_COLUMNS));
+        for (at, line) in lines.iter().enumerate() {
+            self.begin(if at == 0 { name } else { "" });
+            let shown = self.stream.paint(style, line).into_owned();
+            self.line(&shown);
+        }
+    }
+
+    fn begin(&mut self, name: &str) {
+        let name = format!("{name:<width$}", width = NAME_COLUMNS - 2);
+        let _ = write!(self.text, "  {}", self.stream.paint(FAINT, &name));
+    }
+
+    /// A command: all of it, where it runs, and with which variables.
+    fn command(&mut self, execution: &CommandExecution, workspace: &Path) {
+        let command = spelled(execution);
+        let room = self.stream.room(NAME_COLUMNS + 2);
+        let mut name = "run";
+        for line in command.split('\n') {
+            // What goes on in the next row has another bar than what begins a line.
+            let mut bar = "│";
+            for row in line_wrap::letters(&escape_line(line), room) {
+                self.begin(name);
+                let line = format!("{} {row}", self.stream.paint(FAINT, bar));
+                self.line(&line);
+                (name, bar) = ("", "┆");
+            }
+        }
+        let folder = execution.folder.as_ref().map_or(workspace, |folder| folder.canonical());
+        self.fact("in", &escape_line(&folder.display().to_string()), Style::new());
+        for (variable, value) in &execution.variables {
+            let shown = format!("{variable}={}", quoted(value));
+            self.fact("with", &escape_line(&shown), Style::new());
+        }
+    }
+
+    /// What was judged of one kind.
+    fn judged(&mut self, name: &str, rows: &[JudgedRow]) {
+        let room = self.stream.room(NAME_COLUMNS + VERDICT_COLUMNS);
+        let mut name = name;
+        for row in rows.iter().take(ROWS_MAX) {
+            let verdict = format!("{:<VERDICT_COLUMNS$}", row.verdict.word());
+            let verdict = self.stream.paint(verdict_style(row.verdict), &verdict).into_owned();
+            let target = escape_line(&row.target);
+            for (at, line) in line_wrap::letters(&target, room).iter().enumerate() {
+                self.begin(name);
+                let before = if at == 0 { verdict.as_str() } else { "       " };
+                let _ = writeln!(self.text, "{before}{line}");
+                name = "";
+            }
+            for reason in &row.reasons {
+                for line in line_wrap::words(&escape_line(reason), room.saturating_sub(2)) {
+                    self.begin("");
+                    let line = self.stream.paint(FAINT, &line).into_owned();
+                    let _ = writeln!(self.text, "{:VERDICT_COLUMNS$}  {line}", "");
+                }
+            }
+        }
+        if let Some(more) = rows.len().checked_sub(ROWS_MAX).filter(|more| *more > 0) {
+            self.begin("");
+            self.line(&format!("… and {more} more"));
+        }
+    }
+}
+
+/// One thing that was judged, with all that was said about it.
+struct JudgedRow {
+    target: String,
+    verdict: Verdict,
+    reasons: Vec<String>,
+}
+
+/// What was judged of one kind, what asks first; without what says nothing new.
+fn rows_of(question: &ApprovalQuestion, kind: &str) -> Vec<JudgedRow> {
+    let mut rows: Vec<JudgedRow> = Vec::new();
+    let of_kind = question.judged.iter().filter(|part| part.kind == kind);
+    for part in of_kind {
+        let at = rows.iter().position(|row| row.target == part.target);
+        let at = at.unwrap_or_else(|| {
+            let (target, verdict) = (part.target.clone(), part.decision);
+            rows.push(JudgedRow { target, verdict, reasons: Vec::new() });
+            rows.len() - 1
+        });
+        let Some(row) = rows.get_mut(at) else { continue };
+        row.verdict = row.verdict.max(part.decision);
+        if is_worth_saying(part, question) && !row.reasons.contains(&part.reason) {
+            row.reasons.push(part.reason.clone());
+        }
+    }
+    // What it would do and nobody judged apart.
+    for effect in question.effects.iter().filter(|effect| effect.kind() == kind) {
+        let target = effect.target();
+        let is_said = effect.execution().is_some() || rows.iter().any(|row| row.target == target);
+        if !is_said {
+            rows.push(JudgedRow { target, verdict: Verdict::Ask, reasons: Vec::new() });
+        }
+    }
+    if kind == "exec" {
+        let wholes: Vec<String> = question.commands().map(ToString::to_string).collect();
+        let is_whole =
+            |row: &JudgedRow| wholes.iter().any(|whole| whole.trim_end() == row.target.trim_end());
+        let is_one = rows.len() == 1;
+        rows.retain(|row| !(row.reasons.is_empty() && (is_one || is_whole(row))));
+    }
+    rows.sort_by_key(|row| std::cmp::Reverse(row.verdict));
+    rows
+}
+
+/// Of what is allowed nobody needs to know why, and what is asked may have been said already.
+fn is_worth_saying(part: &EffectDecision, question: &ApprovalQuestion) -> bool {
+    part.decision != Verdict::Allow && !question.reason.ends_with(&part.reason)
+}
+
+/// A command as one would type it: words that no shell looks at are quoted where one would.
+fn spelled(execution: &CommandExecution) -> String {
+    match &execution.command {
+        CommandLine::Shell(line) => line.trim_end().to_owned(),
+        CommandLine::Program(words) => {
+            words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
+        }
+    }
+}
+
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || "%+,-./:=@_".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+fn shortened(text: &str) -> String {
+    let count = text.lines().count();
+    if count <= PREVIEW_LINES_MAX {
+        return text.to_owned();
+    }
+    let shown: Vec<&str> = text.lines().take(PREVIEW_LINES_MAX).collect();
+    format!("{}\n… and {} more lines\n", shown.join("\n"), count - PREVIEW_LINES_MAX)
+}
+
+#[cfg(test)]
+mod tests;

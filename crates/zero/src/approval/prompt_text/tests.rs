@@ -1,0 +1,221 @@
+//! What a person reads, in a window of some width.
+
+use zero_core::{CallId, Effect, FileDiff, PathZone, RiskLevel, TargetPath, ToolName};
+
+use super::*;
+use crate::terminal::Terminal;
+
+fn question(title: &str, reason: &str, effects: Vec<Effect>) -> ApprovalQuestion {
+    ApprovalQuestion {
+        call: CallId::from_bits(1),
+        tool: ToolName::new("Bash").unwrap(),
+        title: title.to_owned(),
+        reason: reason.to_owned(),
+        risk: RiskLevel::High,
+        effects,
+        judged: vec![],
+        grants: vec![],
+        preview: None,
+        rewritten: None,
+        workspace: "/w".into(),
+    }
+}
+
+fn part(kind: &'static str, target: &str, decision: Verdict, reason: &str) -> EffectDecision {
+    let (rule, source) = (None, None);
+    EffectDecision {
+        kind,
+        target: target.to_owned(),
+        decision,
+        rule,
+        source,
+        reason: reason.to_owned(),
+    }
+}
+
+/// The question in a window of 60 columns, without colours.
+fn shown(question: &ApprovalQuestion) -> String {
+    text(&Terminal::for_test().err.watched(60).without_colours(), question)
+}
+
+#[test]
+fn a_change_shows_itself() {
+    let diff = FileDiff {
+        path: "a".to_owned(),
+        unified: "@@ -1 +1 @@\n-old\n+new\x1b[2J\n".to_owned(),
+        old_text: None,
+        new_text: None,
+        partial: false,
+    };
+    let path = TargetPath::new("a", "/w/a".into(), PathZone::Workspace);
+    let question = ApprovalQuestion {
+        judged: vec![part("write", "/w/a", Verdict::Ask, "no rule allows changing it")],
+        preview: Some(ResultDisplay::Diff(diff)),
+        ..question("Edit `a\u{202E}b`", "its risk is medium", vec![Effect::Write(path)])
+    };
+    insta::assert_snapshot!(shown(&question).trim(), @r"
+    Edit `a\u{202e}b`
+      risk    high
+      why     its risk is medium
+      writes  ask    /w/a
+                       no rule allows changing it
+
+    @@ -1 +1 @@
+    -old
+    +new\u{1b}[2J
+    ");
+}
+
+#[test]
+fn a_note_and_an_engine_are_named() {
+    let question = ApprovalQuestion {
+        judged: vec![
+            part("note", "project/tabs", Verdict::Ask, "its risk is medium"),
+            part("endpoint", "127.0.0.1", Verdict::Ask, "its risk is medium"),
+        ],
+        ..question("Both", "its risk is medium", vec![])
+    };
+    insta::assert_snapshot!(shown(&question).trim(), @r"
+    Both
+      risk    high
+      why     its risk is medium
+      engine  ask    127.0.0.1
+      notes   ask    project/tabs
+    ");
+}
+
+#[test]
+fn a_command_is_shown_whole_with_its_parts_and_what_it_touches() {
+    let command = "cd src\n  risk    low\ngit push origin main && curl -o /etc/x https://example.com/\tlong\n";
+    let folder = TargetPath::new("src", "/w/src".into(), PathZone::Workspace);
+    let execution = CommandExecution {
+        folder: Some(folder),
+        variables: vec![("A".to_owned(), "x y".to_owned())],
+        ..CommandExecution::shell(command)
+    };
+    let question = ApprovalQuestion {
+        judged: vec![
+            part("exec", "cd src", Verdict::Allow, "it only looks"),
+            part("exec", "git push origin main", Verdict::Ask, "no rule allows it"),
+            part("exec", "git push origin main", Verdict::Ask, "its remote is not known"),
+            part("read", "/w/src/a", Verdict::Allow, "it lies in the workspace"),
+            part("net", "example.com", Verdict::Ask, "no rule allows this host"),
+            part(
+                "write",
+                "/etc/x",
+                Verdict::Ask,
+                "it is a part of the system, which no rule can open",
+            ),
+            part("exec", command, Verdict::Ask, "no rule allows it"),
+        ],
+        preview: Some(ResultDisplay::markdown(format!("{command}\n\nin /w/src\nwith A=x y"))),
+        ..question(
+            "Run `cd src`",
+            "running `git push origin main`: no rule allows it",
+            vec![Effect::Exec(execution)],
+        )
+    };
+    insta::assert_snapshot!(shown(&question).trim(), @r"
+    Run `cd src`
+      risk    high
+      why     running `git push origin main`: no rule allows it
+      run     │ cd src
+              │   risk    low
+              │ git push origin main && curl -o /etc/x https://e
+              ┆ xample.com/\tlong
+      in      /w/src
+      with    A='x y'
+      parts   ask    git push origin main
+                       its remote is not known
+              allow  cd src
+      writes  ask    /etc/x
+                       it is a part of the system, which no rule
+                       can open
+      hosts   ask    example.com
+                       no rule allows this host
+      reads   allow  /w/src/a
+    ");
+}
+
+#[test]
+fn one_command_has_no_parts() {
+    let question = ApprovalQuestion {
+        judged: vec![part("exec", "make", Verdict::Ask, "no rule allows it")],
+        ..question(
+            "Run `make`",
+            "running `make`: no rule allows it",
+            vec![Effect::Exec(CommandExecution::shell("make"))],
+        )
+    };
+    insta::assert_snapshot!(shown(&question).trim(), @r"
+    Run `make`
+      risk    high
+      why     running `make`: no rule allows it
+      run     │ make
+      in      /w
+    ");
+}
+
+#[test]
+fn words_that_no_shell_looks_at_are_told_apart() {
+    #[track_caller]
+    fn check(words: &[&str], expected: &str) {
+        let command = CommandLine::Program(words.iter().map(|word| (*word).to_owned()).collect());
+        let execution = CommandExecution { command, folder: None, variables: vec![] };
+        assert_eq!(spelled(&execution), expected);
+    }
+    check(&["ls", "-l", "a.txt"], "ls -l a.txt");
+    check(&["rm", "a b", "$HOME", "it's", ""], r"rm 'a b' '$HOME' 'it'\''s' ''");
+}
+
+#[test]
+fn nothing_of_a_command_is_cut_or_hidden() {
+    let line = format!("true{};\x1b[8mrm -rf x\u{202e}", " ".repeat(300));
+    let effects = vec![Effect::Exec(CommandExecution::shell(&line))];
+    let seen = shown(&question("Run", "why", effects));
+    let rows = seen.lines().filter_map(|row| row.split_once("│ ").or(row.split_once("┆ ")));
+    let whole: String = rows.map(|(_, text)| text).collect();
+    assert_eq!(whole, line.replace('\x1b', "\\u{1b}").replace('\u{202e}', "\\u{202e}"));
+    assert!(seen.lines().all(|row| row.chars().count() <= 60), "{seen}");
+}
+
+#[test]
+fn what_is_out_of_sight_is_said_again() {
+    let effects = vec![Effect::Exec(CommandExecution::shell("true\n".repeat(100)))];
+    let seen = shown(&question("Run", "why", effects));
+    assert_eq!(seen.matches("risk    high").count(), 2, "{seen}");
+}
+
+#[test]
+fn many_rows_and_a_long_preview_are_cut() {
+    let names = (0..ROWS_MAX + 5).map(|number| format!("/w/{number}"));
+    let mut judged: Vec<EffectDecision> =
+        names.map(|name| part("read", &name, Verdict::Allow, "it is there")).collect();
+    judged.push(part("read", "/etc/passwd", Verdict::Ask, "it lies outside"));
+    let seen = shown(&ApprovalQuestion { judged, ..question("Read", "why", vec![]) });
+    assert!(seen.contains("… and 6 more"), "{seen}");
+    let first = seen.find("/etc/passwd").unwrap();
+    assert!(first < seen.find("/w/0").unwrap(), "what asks comes first: {seen}");
+    let text = "x\n".repeat(PREVIEW_LINES_MAX + 5);
+    assert!(shortened(&text).ends_with("… and 5 more lines\n"));
+}
+
+#[test]
+fn what_a_command_gets_is_shown_and_nothing_twice() {
+    #[track_caller]
+    fn check(preview: &str, expected: Option<&str>) {
+        let question = ApprovalQuestion {
+            preview: Some(ResultDisplay::markdown(preview.to_owned())),
+            ..question("Run `make`", "it asks", vec![Effect::Exec(CommandExecution::shell("make"))])
+        };
+        let shown = shown(&question);
+        assert_eq!(shown.matches("make").count(), 2, "{preview:?}: {shown}");
+        let (_, after) = shown.split_once("in      /w\n").unwrap();
+        assert_eq!(after.trim(), expected.unwrap_or_default(), "{preview:?}");
+    }
+    check("make\n\nin /w", None);
+    check("make\n\nin /w\nin the background", Some("in the background"));
+    let arguments = "with this on its input:\n{\n  \"path\": \"/etc\"\n}";
+    check(&format!("make\n\nin /w\n\n{arguments}"), Some(arguments));
+    check("quite\nanother", Some("quite\nanother"));
+}

@@ -1,0 +1,247 @@
+//! `zero environment set-key` and `unset-key`: keys in the desktop's keyring, where settings find them.
+//!
+//! A key never stands on a command line, in a settings file or on the screen: it is typed unseen, or
+//! comes from stdin.
+
+use std::io::Read as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, anyhow};
+use tokio::time::timeout;
+use zero_mcp::client::credentials::{DesktopKeyring, SecretStore, SecretStoreError};
+
+use crate::AppContext;
+use crate::cli::config::{ConfigSetKeyArgs, ConfigUnsetKeyArgs};
+use crate::exit::{ExitOutcome, UsageError};
+use crate::host_setup::runtime;
+use crate::settings::models::KEY_BYTES_MAX;
+
+/// How long the keyring may take. It may ask for its own password, and somebody is there.
+const KEYRING_TIME: Duration = Duration::from_secs(120);
+/// Longest name of a key, in characters.
+const NAME_CHARS_MAX: usize = 64;
+/// What helps where no keyring does.
+const INSTEAD: &str = "see that it runs and is unlocked, or keep the key in a file that only you can read and name that: `\"apiKey\": {\"file\": \"~/…\"}`";
+
+pub(super) fn set(app: &AppContext, args: &ConfigSetKeyArgs) -> anyhow::Result<ExitOutcome> {
+    ask_for(app, &args.name)
+}
+
+/// Asks for a key and keeps it under a name.
+pub(in crate::commands) fn ask_for(app: &AppContext, name: &str) -> anyhow::Result<ExitOutcome> {
+    // A name that is none is found before anybody types a key for it.
+    let name = checked_name(name)?;
+    let key = read_key(app, name)?;
+    keep(app, Arc::new(DesktopKeyring::KEYS), name, &key)
+}
+
+pub(super) fn unset(app: &AppContext, args: &ConfigUnsetKeyArgs) -> anyhow::Result<ExitOutcome> {
+    forget(app, Arc::new(DesktopKeyring::KEYS), checked_name(&args.name)?)
+}
+
+fn keep(
+    app: &AppContext,
+    store: Arc<dyn SecretStore>,
+    name: &str,
+    key: &str,
+) -> anyhow::Result<ExitOutcome> {
+    let (owned_name, owned_key) = (name.to_owned(), key.to_owned());
+    ask(store, move |store| store.set(&owned_name, &owned_key))?;
+    app.terminal.out.write(&format!(
+        "kept as `{name}` in the desktop's keyring; settings find it with `\"apiKey\": {{\"keyring\": \"{name}\"}}`\n"
+    ))?;
+    Ok(ExitOutcome::Ok)
+}
+
+fn forget(
+    app: &AppContext,
+    store: Arc<dyn SecretStore>,
+    name: &str,
+) -> anyhow::Result<ExitOutcome> {
+    let owned = name.to_owned();
+    let was_there = ask(store, move |store| {
+        let was_there = store.get(&owned)?.is_some();
+        store.remove(&owned).map(|()| was_there)
+    })?;
+    app.terminal.out.write(&match was_there {
+        true => format!("`{name}` is gone from the desktop's keyring\n"),
+        false => format!("the desktop's keyring has nothing under `{name}`\n"),
+    })?;
+    Ok(ExitOutcome::Ok)
+}
+
+/// Asks the keyring, which may block, and does not wait for ever.
+fn ask<T: Send + 'static>(
+    store: Arc<dyn SecretStore>,
+    question: impl FnOnce(&dyn SecretStore) -> Result<T, SecretStoreError> + Send + 'static,
+) -> anyhow::Result<T> {
+    let runtime = runtime()?;
+    let asked = runtime.block_on(async {
+        timeout(KEYRING_TIME, tokio::task::spawn_blocking(move || question(&*store))).await
+    });
+    runtime.shutdown_background();
+    let why = match asked {
+        Ok(Ok(Ok(answer))) => return Ok(answer),
+        Ok(Ok(Err(error))) => error.to_string(),
+        Ok(Err(_)) => "would not answer".to_owned(),
+        Err(_) => "does not answer in time".to_owned(),
+    };
+    Err(anyhow!("the desktop's keyring {why}; {INSTEAD}"))
+}
+
+/// The key, typed unseen or from stdin.
+fn read_key(app: &AppContext, name: &str) -> anyhow::Result<String> {
+    let bytes = if app.terminal.stdin_is_terminal() {
+        let question = format!("Key to keep as `{name}` (nothing is shown): ");
+        let typed =
+            zero_sandbox::secret_input::line(|| app.terminal.err.write(&question), KEY_BYTES_MAX);
+        app.terminal.err.write("\n")?;
+        let given_up = || UsageError("no key was given; nothing changed".to_owned());
+        typed.context("could not read the key from the terminal")?.ok_or_else(given_up)?
+    } else {
+        let mut bytes = Vec::new();
+        let stdin = std::io::stdin().lock();
+        stdin
+            .take(KEY_BYTES_MAX + 1)
+            .read_to_end(&mut bytes)
+            .context("could not read the key from stdin")?;
+        bytes
+    };
+    Ok(checked_key(&bytes)?)
+}
+
+fn checked_name(name: &str) -> Result<&str, UsageError> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    let is_name = (1..=NAME_CHARS_MAX).contains(&name.len()) && name.chars().all(is_plain);
+    if !is_name || name.starts_with('-') {
+        // It may be the key itself, so it is not shown.
+        return Err(UsageError(format!(
+            "this cannot name a key; use 1 to {NAME_CHARS_MAX} letters, digits, `.`, `_` or `-`, such as `openai`. The key itself is asked for, or read from stdin"
+        )));
+    }
+    Ok(name)
+}
+
+/// The key in what was typed or read. What is wrong with it is said without a word of it.
+fn checked_key(bytes: &[u8]) -> Result<String, UsageError> {
+    let wrong = |what: &str| UsageError(format!("this is no key: {what}; nothing changed"));
+    if bytes.len() as u64 > KEY_BYTES_MAX {
+        return Err(wrong(&format!("it has more than {KEY_BYTES_MAX} bytes")));
+    }
+    let text = std::str::from_utf8(bytes).map_err(|_| wrong("it is not text"))?.trim();
+    if text.is_empty() {
+        return Err(wrong("it is empty"));
+    }
+    if !text.chars().all(|c| c.is_ascii_graphic()) {
+        return Err(wrong("it has blanks, line breaks or letters that no key has"));
+    }
+    Ok(text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::{LazyLock, Mutex};
+
+    use super::*;
+    use crate::environment::EnvironmentConfig;
+    use crate::terminal::Terminal;
+
+    /// A keyring of this test; locked where it has nothing to keep things in.
+    #[derive(Default)]
+    struct TestKeyring(Option<Mutex<BTreeMap<String, String>>>);
+
+    impl TestKeyring {
+        fn open(&self) -> Result<&Mutex<BTreeMap<String, String>>, SecretStoreError> {
+            self.0.as_ref().ok_or_else(|| SecretStoreError("is locked".to_owned()))
+        }
+    }
+
+    impl SecretStore for TestKeyring {
+        fn get(&self, name: &str) -> Result<Option<String>, SecretStoreError> {
+            Ok(self.open()?.lock().unwrap().get(name).cloned())
+        }
+
+        fn set(&self, name: &str, secret: &str) -> Result<(), SecretStoreError> {
+            self.open()?.lock().unwrap().insert(name.to_owned(), secret.to_owned());
+            Ok(())
+        }
+
+        fn remove(&self, name: &str) -> Result<(), SecretStoreError> {
+            self.open()?.lock().unwrap().remove(name);
+            Ok(())
+        }
+    }
+
+    fn app() -> AppContext {
+        AppContext {
+            config: EnvironmentConfig::default(),
+            terminal: Terminal::for_test(),
+            tools: Arc::new(LazyLock::new(Vec::new)),
+        }
+    }
+
+    #[test]
+    fn a_key_is_kept_replaced_and_forgotten_and_never_shown() {
+        let (app, keyring) = (app(), Arc::new(TestKeyring(Some(Mutex::default()))));
+        for key in ["sk-one", "sk-two"] {
+            assert_eq!(keep(&app, keyring.clone(), "openai", key).unwrap(), ExitOutcome::Ok);
+            assert_eq!(keyring.get("openai").unwrap().as_deref(), Some(key));
+        }
+        for _ in 0..2 {
+            assert_eq!(forget(&app, keyring.clone(), "openai").unwrap(), ExitOutcome::Ok);
+            assert_eq!(keyring.get("openai").unwrap(), None);
+        }
+        let told = app.terminal.out.written() + &app.terminal.err.written();
+        assert!(told.contains(r#"{"keyring": "openai"}"#), "{told}");
+        assert!(told.ends_with("is gone from the desktop's keyring\nthe desktop's keyring has nothing under `openai`\n"), "{told}");
+        assert!(!told.contains("sk-"), "{told}");
+    }
+
+    #[test]
+    fn a_keyring_that_does_not_open_says_what_to_do() {
+        let (app, locked) = (app(), Arc::new(TestKeyring::default()));
+        for error in [
+            keep(&app, locked.clone(), "openai", "sk-one").unwrap_err(),
+            forget(&app, locked.clone(), "openai").unwrap_err(),
+        ] {
+            let error = error.to_string();
+            assert!(
+                error.starts_with(
+                    "the desktop's keyring is locked; see that it runs and is unlocked"
+                ),
+                "{error}"
+            );
+            assert!(!error.contains("sk-one"), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_name_or_key_is_refused_unseen() {
+        for (name, fits) in
+            [("openai", true), ("my.key_2-b", true), ("", false), ("a b", false), ("-x", false)]
+        {
+            assert_eq!(checked_name(name).is_ok(), fits, "{name}");
+        }
+        let error = checked_name(&"sk-secret".repeat(10)).unwrap_err().0;
+        assert!(!error.contains("sk-secret"), "{error}");
+        let long = "k".repeat(KEY_BYTES_MAX as usize + 1);
+        for (bytes, expected) in [
+            (&b" sk-1 \n"[..], Ok("sk-1")),
+            (b"", Err("it is empty")),
+            (b"\n", Err("it is empty")),
+            (b"sk-1\nsk-2\n", Err("line breaks")),
+            (b"\xff", Err("not text")),
+            (long.as_bytes(), Err("more than 16384 bytes")),
+        ] {
+            match (checked_key(bytes), expected) {
+                (Ok(key), Ok(expected)) => assert_eq!(key, expected),
+                (Err(UsageError(found)), Err(expected)) => {
+                    assert!(found.contains(expected) && !found.contains("sk-"), "{found}");
+                }
+                (found, _) => panic!("{found:?} is not {expected:?}"),
+            }
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! A few lines of code in each language that has a known server, to ask about.
+//!
+//! Which server a machine has is nobody's to say, so whichever is there answers, in the language it
+//! knows. The file of the first is that of the examples.
+
+use serde_json::{Value, json};
+use zero_core::{ErrorReason, ErrorType, ToolError};
+use zero_lsp::LanguageServerDefinition;
+use zero_lsp::server_definition::{self, ProgramSearchPath};
+
+use crate::AppContext;
+use crate::trial_host::{DialectCall, TrialHost, WorkspaceFiles};
+
+/// Code that calls a function which it defines.
+struct CodeSample {
+    /// The server that knows it.
+    server: &'static str,
+    /// The file that is asked about, and what else belongs to it.
+    files: &'static WorkspaceFiles,
+    /// Where the function is called: line and character, from 1.
+    call: (u64, u64),
+    /// The line on which it is defined.
+    defined: u64,
+}
+
+/// The fastest to start first.
+const SAMPLES: &[CodeSample] = &[
+    CodeSample {
+        server: "clangd",
+        files: &[(
+            "shop.c",
+            "int price(int count) { return 3 * count; }\nint main(void) { return price(2); }\n",
+        )],
+        call: (2, 25),
+        defined: 1,
+    },
+    CodeSample {
+        server: "python",
+        files: &[("shop.py", "def price(count):\n    return 3 * count\n\nprint(price(2))\n")],
+        call: (4, 7),
+        defined: 1,
+    },
+    CodeSample {
+        server: "typescript",
+        files: &[(
+            "shop.ts",
+            "function price(count: number): number {\n  return 3 * count;\n}\nprice(2);\n",
+        )],
+        call: (4, 1),
+        defined: 1,
+    },
+    CodeSample {
+        server: "gopls",
+        files: &[
+            (
+                "shop.go",
+                "package main\n\nfunc price(count int) int { return 3 * count }\n\nfunc main() { price(2) }\n",
+            ),
+            ("go.mod", "module shop\n\ngo 1.18\n"),
+        ],
+        call: (5, 15),
+        defined: 3,
+    },
+    CodeSample {
+        server: "bash",
+        files: &[("shop.sh", "price() {\n  echo $((3 * $1))\n}\nprice 2\n")],
+        call: (4, 1),
+        defined: 1,
+    },
+    CodeSample {
+        server: "lua",
+        files: &[(
+            "shop.lua",
+            "local function price(count)\n  return 3 * count\nend\nprint(price(2))\n",
+        )],
+        call: (4, 7),
+        defined: 1,
+    },
+    CodeSample {
+        server: "zls",
+        files: &[(
+            "shop.zig",
+            "fn price(count: u32) u32 {\n    return 3 * count;\n}\npub fn main() void {\n    _ = price(2);\n}\n",
+        )],
+        call: (5, 9),
+        defined: 1,
+    },
+    CodeSample {
+        server: "ruby",
+        files: &[("shop.rb", "def price(count)\n  3 * count\nend\n\nprice(2)\n")],
+        call: (5, 1),
+        defined: 1,
+    },
+    CodeSample {
+        server: "rust-analyzer",
+        files: &[
+            (
+                "src/main.rs",
+                "fn price(count: u32) -> u32 {\n    3 * count\n}\n\nfn main() {\n    let _ = price(2);\n}\n",
+            ),
+            ("Cargo.toml", "[package]\nname = \"shop\"\nversion = \"0.1.0\"\nedition = \"2021\"\n"),
+        ],
+        call: (6, 13),
+        defined: 1,
+    },
+    CodeSample {
+        server: "java",
+        files: &[(
+            "Shop.java",
+            "class Shop {\n    static int price(int count) { return 3 * count; }\n    static int two() { return price(2); }\n}\n",
+        )],
+        call: (3, 31),
+        defined: 2,
+    },
+];
+
+/// What came of asking whichever server is there.
+pub(super) enum ServerProbe {
+    /// This one gave the right answer.
+    Answered(RespondingServer),
+    /// There is none that can be started; the error says so, with what to do. What each that was
+    /// found says.
+    NoServer(Vec<String>),
+    /// Something is wrong.
+    Failed(String),
+}
+
+/// A server that answers, and what it can be asked about.
+#[derive(Clone, Copy)]
+pub(super) struct RespondingServer {
+    sample: &'static CodeSample,
+}
+
+impl RespondingServer {
+    pub(super) fn server(self) -> &'static str {
+        self.sample.server
+    }
+
+    /// An input of an example, about a file that this server knows.
+    pub(super) fn about(self, trial: &TrialHost, mut input: Value) -> Result<Value, ToolError> {
+        let put = trial.put(self.sample.files);
+        put.map_err(|error| ToolError::failed(ErrorReason::Io, error.to_string()))?;
+        let file = self.sample.files.first().map(|(file, _)| *file).unwrap_or_default();
+        let (line, character) = self.sample.call;
+        let values = [
+            ("filePath", json!(file)),
+            ("path", json!(file)),
+            ("line", json!(line)),
+            ("character", json!(character)),
+        ];
+        for (name, value) in values {
+            if let Some(field) = input.get_mut(name) {
+                *field = value;
+            }
+        }
+        Ok(input)
+    }
+}
+
+/// Asks for a definition, of one server after the other until one gives it.
+pub(super) async fn ask(app: &AppContext, trial: &TrialHost) -> ServerProbe {
+    let (mut unusable, mut wrong) = (Vec::new(), Vec::new());
+    let roots = [trial.root()];
+    let place = ProgramSearchPath { search_path: app.config.search_path(), roots: &roots };
+    let known = server_definition::known();
+    let is_there = |sample: &&CodeSample| {
+        let is_it = |server: &&LanguageServerDefinition| server.name == sample.server;
+        known.iter().find(is_it).is_some_and(|server| server.find(&place).is_some())
+    };
+    for sample in SAMPLES.iter().filter(is_there) {
+        let server = sample.server;
+        match definition_of(trial, sample).await {
+            Ok(lines) if lines.contains(&sample.defined) => {
+                return ServerProbe::Answered(RespondingServer { sample });
+            }
+            Ok(lines) => {
+                let defined = sample.defined;
+                wrong.push(format!("`{server}` finds it on lines {lines:?} instead of {defined}"));
+            }
+            Err(error) if error.reason() == Some(ErrorReason::ServerUnavailable) => {
+                unusable.push(error.message);
+            }
+            Err(error) => wrong.push(error.message),
+        }
+    }
+    if !wrong.is_empty() {
+        return ServerProbe::Failed(wrong.join("; "));
+    }
+    match says_what_is_missing(trial, SAMPLES.iter().find(|sample| !is_there(sample))).await {
+        Ok(()) => ServerProbe::NoServer(unusable),
+        Err(why) => ServerProbe::Failed(why),
+    }
+}
+
+/// The lines on which a server says that the function is defined.
+async fn definition_of(
+    trial: &TrialHost,
+    sample: &'static CodeSample,
+) -> Result<Vec<u64>, ToolError> {
+    let input = json!({"operation": "goToDefinition", "filePath": "", "line": 0, "character": 0});
+    let input = RespondingServer { sample }.about(trial, input)?;
+    let outcome = trial.call(DialectCall::canonical("LSP"), input).await?;
+    let items = outcome.result.structured.get("items").and_then(Value::as_array).cloned();
+    let lines = items.into_iter().flatten().filter_map(|item| item.get("line")?.as_u64());
+    Ok(lines.collect())
+}
+
+/// Whether a question for which a server has to be installed is answered with the promised error,
+/// which says how.
+async fn says_what_is_missing(
+    trial: &TrialHost,
+    missing: Option<&'static CodeSample>,
+) -> Result<(), String> {
+    let Some(sample) = missing else { return Ok(()) };
+    let known = server_definition::known();
+    let known = known.iter().find(|known| known.name == sample.server);
+    let how_to_get = known.map(|known| known.how_to_get.as_str()).unwrap_or_default();
+    match definition_of(trial, sample).await {
+        Err(error)
+            if error.error_type == ErrorType::NotFound
+                && error.reason() == Some(ErrorReason::ServerUnavailable)
+                && [how_to_get, "`zero doctor`"].iter().all(|how| error.message.contains(how)) =>
+        {
+            Ok(())
+        }
+        Err(error) => Err(format!("the error for want of a server is another: {}", error.message)),
+        Ok(_) => Err(format!("`{}` is not there, and somebody answered", sample.server)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_known_server_has_code_that_it_knows() {
+        let known = server_definition::known();
+        let mut names: Vec<&str> = known.iter().map(|server| server.name.as_str()).collect();
+        let mut sampled: Vec<&str> = SAMPLES.iter().map(|sample| sample.server).collect();
+        names.sort_unstable();
+        sampled.sort_unstable();
+        assert_eq!(sampled, names);
+        for CodeSample { server, files, call: (line, character), defined } in SAMPLES {
+            let (file, text) = files[0];
+            let server = known.iter().find(|known| known.name == *server).unwrap();
+            assert!(server.language_of(file.as_ref()).is_some(), "{file}");
+            let line_of = |line: u64| text.lines().nth(line as usize - 1).unwrap();
+            let at = &line_of(*line)[*character as usize - 1..];
+            assert!(at.starts_with("price"), "{file}: {at}");
+            assert!(line_of(*defined).contains("price"), "{file}");
+        }
+        let (file, text) = SAMPLES[0].files[0];
+        assert!(zero_tools::examples::FILES.contains(&(file, text)), "it is that of the examples");
+    }
+}

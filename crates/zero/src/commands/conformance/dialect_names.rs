@@ -1,0 +1,83 @@
+//! Every tool under each of its names: the call of its example, in the words of each dialect.
+
+use serde_json::json;
+use zero_core::{ErrorType, ToolError};
+use zero_runtime::DialectName;
+use zero_runtime::dialect::DialectTool;
+use zero_runtime::tool_host::new_call_id;
+use zero_tools::examples::{self, ExampleRequirement};
+
+use super::code_samples::{self, RespondingServer, ServerProbe};
+use super::{ConformanceVerdict, NEEDS_SERVER, ToolConformanceCheck, expect_error};
+use crate::AppContext;
+use crate::terminal::ElapsedCounter;
+use crate::trial_host::{DialectCall, TrialHost};
+
+/// Tries every name of every dialect.
+pub(super) async fn check(
+    app: &AppContext,
+    counter: &ElapsedCounter,
+) -> anyhow::Result<Vec<ToolConformanceCheck>> {
+    let trial = TrialHost::new(app, examples::FILES, TrialHost::pages_of_examples()).await?;
+    let asked = code_samples::ask(app, &trial).await;
+    let mut checks = Vec::new();
+    for dialect in DialectName::ALL {
+        counter.begin(&format!("checking the names of {dialect}"));
+        for tool in app.in_dialect(trial.host().registry(), dialect) {
+            checks.push(check_name(&trial, dialect, &tool, &asked).await);
+        }
+    }
+    Ok(checks)
+}
+
+async fn check_name(
+    trial: &TrialHost,
+    dialect: DialectName,
+    tool: &DialectTool,
+    asked: &ServerProbe,
+) -> ToolConformanceCheck {
+    let named = DialectCall { dialect, name: &tool.name };
+    let canonical = tool.registered.tool.spec().name.to_string();
+    let of_server = examples::of(&canonical)
+        .is_some_and(|example| example.needs == Some(ExampleRequirement::LanguageServer));
+    let (result, detail) = match asked {
+        ServerProbe::NoServer(_) if of_server => {
+            (ConformanceVerdict::Needs, Some(NEEDS_SERVER.to_owned()))
+        }
+        ServerProbe::Failed(why) if of_server => (ConformanceVerdict::Fail, Some(why.clone())),
+        _ => {
+            let answering = match asked {
+                ServerProbe::Answered(answering) if of_server => Some(*answering),
+                _ => None,
+            };
+            match works(trial, named, &canonical, answering).await {
+                Ok(()) => (ConformanceVerdict::Pass, None),
+                Err(why) => (ConformanceVerdict::Fail, Some(why)),
+            }
+        }
+    };
+    let check = format!("{dialect}: {}", tool.name);
+    ToolConformanceCheck { tool: canonical, level: None, check, result, detail }
+}
+
+/// Whether the example runs under that name, and nonsense is refused under it.
+async fn works(
+    trial: &TrialHost,
+    named: DialectCall<'_>,
+    canonical: &str,
+    answering: Option<RespondingServer>,
+) -> Result<(), String> {
+    let said = |error: ToolError| error.message;
+    let example = examples::of(canonical).ok_or("there is no example of it")?;
+    let input = example.input(named.dialect, named.name).ok_or("there is no example of it")?;
+    let mut input = trial.input(input).map_err(said)?;
+    if let Some(answering) = answering {
+        input = answering.about(trial, input).map_err(said)?;
+    }
+    let outcome = trial.example(example, named, input, new_call_id()).await.map_err(said)?;
+    if outcome.rendered.content.is_empty() {
+        return Err("its result says nothing".to_owned());
+    }
+    let refused = trial.call(named, json!({"no_such_parameter": 1})).await;
+    expect_error(refused, named.name, ErrorType::InvalidInput)
+}

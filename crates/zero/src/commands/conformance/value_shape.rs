@@ -1,0 +1,143 @@
+//! Whether values and schemas look as the specification says.
+
+use serde_json::{Map, Value};
+
+use super::spec_cases::{SpecField, ToolCase, ValueShape};
+
+impl ValueShape {
+    /// The JSON Schema types that can hold it.
+    fn schema_types(self) -> &'static [&'static str] {
+        match self {
+            Self::Text => &["string"],
+            Self::Number => &["number", "integer"],
+            Self::Flag => &["boolean"],
+            Self::Texts | Self::Objects(_) | Self::List => &["array"],
+            Self::TextMap => &["object"],
+        }
+    }
+
+    /// What is wrong with a value, if anything.
+    fn check(self, at: &str, value: &Value) -> Result<(), String> {
+        let fits = match self {
+            Self::Text => value.is_string(),
+            Self::Number => value.is_number(),
+            Self::Flag => value.is_boolean(),
+            Self::List => value.is_array(),
+            Self::Texts => value.as_array().is_some_and(|items| items.iter().all(Value::is_string)),
+            Self::TextMap => {
+                value.as_object().is_some_and(|fields| fields.values().all(Value::is_string))
+            }
+            Self::Objects(fields) => {
+                let Value::Array(items) = value else { return Err(format!("`{at}` is no list")) };
+                return items.iter().try_for_each(|item| {
+                    exactly(fields, item).map_err(|why| format!("in `{at}`: {why}"))
+                });
+            }
+        };
+        if fits { Ok(()) } else { Err(format!("`{at}` has the wrong type: {}", shortened(value))) }
+    }
+}
+
+/// Checks that a value is an object with exactly these fields, each of its type.
+pub(super) fn exactly(fields: &[SpecField], value: &Value) -> Result<(), String> {
+    let Value::Object(object) = value else {
+        return Err(format!("not an object: {}", shortened(value)));
+    };
+    for SpecField { name, shape } in fields {
+        let found = object.get(*name).ok_or_else(|| format!("`{name}` is missing"))?;
+        shape.check(name, found)?;
+    }
+    match object.keys().find(|name| fields.iter().all(|field| field.name != name.as_str())) {
+        Some(extra) => Err(format!("`{extra}` is not in the specification")),
+        None => Ok(()),
+    }
+}
+
+/// Checks that an object holds all fields of another, with the same values. A text between two `…`
+/// is to be a part of the text there.
+pub(super) fn holds(wanted: &Value, found: &Value) -> Result<(), String> {
+    for (name, value) in wanted.as_object().into_iter().flatten() {
+        let found = found.get(name).unwrap_or(&Value::Null);
+        let part = value.as_str().and_then(|text| text.strip_prefix('…')?.strip_suffix('…'));
+        let fits = match part {
+            Some(part) => found.as_str().is_some_and(|found| found.contains(part)),
+            None => found == value,
+        };
+        if !fits {
+            return Err(format!("`{name}` is {}, not {}", shortened(found), shortened(value)));
+        }
+    }
+    Ok(())
+}
+
+/// Checks that a schema has the specification's parameters: each there and of its type, optional
+/// ones not required, and nothing else required.
+///
+/// A required parameter may be optional in the schema, where a tool takes another form of input
+/// beside the specification's; that a call without it is refused is checked by calling.
+pub(super) fn parameters(case: &ToolCase, schema: &Value) -> Result<(), String> {
+    let none = Map::new();
+    let properties = schema.get("properties").and_then(Value::as_object).unwrap_or(&none);
+    for parameter in case.parameters {
+        let name = parameter.name;
+        let property =
+            properties.get(name).ok_or_else(|| format!("`{name}` is missing from the schema"))?;
+        let types = parameter.shape.schema_types();
+        if let Some(found) = property.get("type").and_then(Value::as_str)
+            && !types.contains(&found)
+        {
+            return Err(format!("`{name}` has type `{found}`, not `{}`", types.join("` or `")));
+        }
+    }
+    let required = schema
+        .get("required")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str);
+    for name in required {
+        if !case.parameters.iter().any(|parameter| parameter.name == name && parameter.required) {
+            return Err(format!("`{name}` must not be required"));
+        }
+    }
+    Ok(())
+}
+
+fn shortened(value: &Value) -> String {
+    /// Longest quotation of a value, in characters.
+    const QUOTE_CHARS_MAX: usize = 60;
+    let text = value.to_string();
+    match text.char_indices().nth(QUOTE_CHARS_MAX) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_result_has_exactly_the_fields_of_the_specification() {
+        const HITS: &[SpecField] = &[SpecField { name: "line", shape: ValueShape::Number }];
+        const FIELDS: &[SpecField] = &[
+            SpecField { name: "n", shape: ValueShape::Number },
+            SpecField { name: "hits", shape: ValueShape::Objects(HITS) },
+        ];
+        for (value, problem) in [
+            (json!({"n": 1, "hits": [{"line": 1}]}), None),
+            (json!({"n": 1}), Some("`hits` is missing")),
+            (json!({"n": "1", "hits": []}), Some("`n` has the wrong type: \"1\"")),
+            (json!({"n": 1, "hits": [], "x": 0}), Some("`x` is not in the specification")),
+            (
+                json!({"n": 1, "hits": [{"line": 1, "x": 0}]}),
+                Some("in `hits`: `x` is not in the specification"),
+            ),
+            (json!([]), Some("not an object: []")),
+        ] {
+            assert_eq!(exactly(FIELDS, &value).err().as_deref(), problem, "{value}");
+        }
+    }
+}

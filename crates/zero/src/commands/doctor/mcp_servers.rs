@@ -1,0 +1,132 @@
+//! MCP servers and tools from commands: which are set up, which cannot be used, and why.
+
+use std::collections::BTreeSet;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use zero_mcp::server_definition::{McpServerDefinition, ServerTransport};
+
+use super::findings::DoctorReport;
+use crate::AppContext;
+use crate::settings::mask::holds_secret;
+use crate::settings::mcp_servers::McpServerProblem;
+use crate::settings::tool_commands::is_found;
+use crate::settings::{SettingsLayerKind, WorkspaceSettings};
+
+const CHECK: &str = "mcp";
+
+pub(super) fn check(
+    app: &AppContext,
+    folder: &Path,
+    settings: &WorkspaceSettings,
+    findings: &mut DoctorReport,
+) {
+    let servers = settings.mcp_servers(&app.config, folder);
+    if !servers.definitions.is_empty() {
+        let names: Vec<String> = servers.definitions.iter().map(named).collect();
+        findings.well(CHECK, format!("servers: {}", names.join(", ")));
+    }
+    for McpServerProblem { alias, why, written_at } in
+        servers.turned_off.iter().chain(&servers.denied)
+    {
+        findings.well(CHECK, format!("server `{alias}` is {why} ({written_at})"));
+    }
+    for McpServerProblem { alias, why, written_at } in &servers.problems {
+        findings.notable(
+            CHECK,
+            format!("server `{alias}` cannot be used ({written_at}): {why}"),
+            "until then its tools are not there; all others are",
+        );
+    }
+    for McpServerProblem { alias, why, written_at } in &servers.ignored {
+        findings.notable(
+            CHECK,
+            format!("server `{alias}` ({written_at}): {why}"),
+            "take the key out, so that nobody relies on it",
+        );
+    }
+    for server in &servers.definitions {
+        let ServerTransport::Command(launch) = &server.reach else { continue };
+        if !is_found(&launch.command, &launch.folder, app.config.search_path()) {
+            findings.notable(
+                CHECK,
+                format!("server `{}`: there is no program `{}`", server.alias, launch.command),
+                format!("install it, or correct its `command` ({})", server.written_at),
+            );
+        }
+    }
+    tool_commands(app, folder, settings, findings);
+    readable(app, folder, settings, findings);
+}
+
+/// A server and how it is reached, as far as nothing of it can be a secret.
+fn named(server: &McpServerDefinition) -> String {
+    match &server.reach {
+        ServerTransport::Command(launch) => format!("{} ({})", server.alias, launch.command),
+        ServerTransport::Http(endpoint) => {
+            format!("{} ({})", server.alias, endpoint.url.host_str().unwrap_or("http"))
+        }
+    }
+}
+
+fn tool_commands(
+    app: &AppContext,
+    folder: &Path,
+    settings: &WorkspaceSettings,
+    findings: &mut DoctorReport,
+) {
+    const CHECK: &str = "tools";
+    let Some(commands) = settings.tool_commands() else { return };
+    let programs = [Some(&commands.discovery), commands.call.as_ref()];
+    for program in programs.into_iter().flatten().filter_map(|words| words.first()) {
+        if !is_found(program, folder, app.config.search_path()) {
+            findings.notable(
+                CHECK,
+                format!("there is no program `{program}` ({})", commands.written_at),
+                "install it, or correct the command; until then its tools are not there",
+            );
+        }
+    }
+    if commands.call.is_none() {
+        findings.notable(
+            CHECK,
+            format!(
+                "`toolDiscoveryCommand` is set ({}), `toolCallCommand` is not",
+                commands.written_at
+            ),
+            "set it too: without it the tools that are found cannot be called",
+        );
+    }
+}
+
+/// Settings that hold secrets and that others can read.
+fn readable(
+    app: &AppContext,
+    folder: &Path,
+    settings: &WorkspaceSettings,
+    findings: &mut DoctorReport,
+) {
+    let holders: BTreeSet<SettingsLayerKind> = settings
+        .entries()
+        .iter()
+        // What is said of gateways is looked at there.
+        .filter(|entry| !entry.key.starts_with("gateway.remote"))
+        .filter(|entry| holds_secret(&entry.key, &entry.value))
+        .map(|entry| entry.layer)
+        .collect();
+    for (kind, file) in WorkspaceSettings::files(&app.config, folder).unwrap_or_default() {
+        let path = file.path();
+        let Ok(metadata) = std::fs::metadata(&path) else { continue };
+        let bits = metadata.permissions().mode() & 0o777;
+        if holders.contains(&kind) && bits & 0o044 != 0 {
+            let path = crate::settings::layer::shown(&path, app.config.home());
+            findings.notable(
+                CHECK,
+                format!(
+                    "{path} has mode {bits:03o} and holds values of variables or headers: others can read them"
+                ),
+                format!("chmod 600 {path}, or write `${{NAME}}` instead of the value"),
+            );
+        }
+    }
+}

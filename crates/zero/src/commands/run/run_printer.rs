@@ -1,0 +1,543 @@
+//! What happens in a run, for somebody at a terminal or for a program.
+//!
+//! The answer goes to stdout, and nothing else does: `zero run … > answer.md` holds the answer.
+//! Calls, changes and notices go to stderr. For programs every entry of the ledger is one line of
+//! JSON on stdout.
+
+use std::collections::HashMap;
+use std::io;
+
+use anstyle::Style;
+use serde_json::Value;
+use zero_core::ToolKind;
+use zero_core::event::{
+    CallDisplay, Event, EventKind, ResultContent, RunOutcome, TokenUsage, ToolCallStatus,
+};
+
+use zero_runtime::redaction;
+use zero_session::agent::DIRECT;
+
+use crate::exit::ExitOutcome;
+use crate::plan_steps::step;
+use crate::terminal::{
+    BAD, ElapsedCounter, FAINT, GOOD, NOTABLE, STRONG, Terminal, TerminalStream, escape_line,
+};
+
+/// Lines of a failed call that are shown.
+const ERROR_LINES_MAX: usize = 8;
+/// Lines of a change that are shown.
+const DIFF_LINES_MAX: usize = 60;
+/// Lines that are shown of what a call sent to others: as many as one may have.
+const SENT_LINES_MAX: usize = 200;
+
+/// How a run is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RunFormat {
+    /// For a person.
+    Text,
+    /// For a program.
+    Json,
+}
+
+/// Shows a run.
+pub(super) struct RunPrinter {
+    terminal: Terminal,
+    form: RunFormat,
+    thoughts: bool,
+    counter: ElapsedCounter,
+    /// Where the text stands: at the beginning of a line or not.
+    line_is_open: bool,
+    /// Whether the last words were a thought.
+    was_thinking: bool,
+    calls: HashMap<String, PendingCall>,
+    /// Whether something was denied that would have needed a permission.
+    denied: bool,
+    /// Whether there is no model, so that a call that failed is a run that failed.
+    is_direct: bool,
+    failed: bool,
+    /// What a call said that failed, as far as all of it was shown.
+    shown_error: Option<String>,
+}
+
+/// A call that is not over.
+struct PendingCall {
+    title: String,
+    kind: ToolKind,
+    /// The request that it sends, without secrets, if that is all it does.
+    request: Option<String>,
+}
+
+impl PendingCall {
+    fn titled(title: &str) -> Self {
+        Self { title: title.to_owned(), kind: ToolKind::Other, request: None }
+    }
+}
+
+/// A request in words, by the input of the tool that sends it.
+fn request(name: &str, input: &Value) -> Option<String> {
+    let text = |name: &str| input.get(name).and_then(Value::as_str);
+    let url = text("url").filter(|_| name == "WebRequest")?;
+    let mut request = format!("{} {}\n", text("method").unwrap_or("GET"), redaction::text(url));
+    for (name, value) in input.get("headers").and_then(Value::as_object).into_iter().flatten() {
+        let value = redaction::field(name, value.as_str().unwrap_or_default());
+        request.push_str(&format!("{name}: {value}\n"));
+    }
+    if let Some(body) = text("body").filter(|body| !body.is_empty()) {
+        request.push_str(&format!("\n{}", redaction::text(body)));
+    }
+    Some(request)
+}
+
+impl RunPrinter {
+    pub(super) fn new(
+        terminal: &Terminal,
+        form: RunFormat,
+        thoughts: bool,
+        counter: ElapsedCounter,
+    ) -> Self {
+        Self {
+            terminal: terminal.clone(),
+            form,
+            thoughts,
+            counter,
+            line_is_open: false,
+            was_thinking: false,
+            calls: HashMap::new(),
+            denied: false,
+            is_direct: false,
+            failed: false,
+            shown_error: None,
+        }
+    }
+
+    /// Nothing more comes.
+    pub(super) fn broke_off(&mut self) -> io::Result<()> {
+        self.counter.end();
+        match self.form {
+            RunFormat::Json => Ok(()),
+            RunFormat::Text => self.close_line(),
+        }
+    }
+
+    /// Shows an entry; says how the program ends when it was the last.
+    pub(super) fn event(&mut self, event: &Event) -> io::Result<Option<ExitOutcome>> {
+        match &event.what {
+            EventKind::RunStarted { model, .. } => self.is_direct = model == DIRECT,
+            EventKind::ToolEnded { status, content, .. } => {
+                self.denied |= *status == ToolCallStatus::Denied;
+                self.failed |= *status == ToolCallStatus::Failed;
+                self.shown_error = shown_error(*status, content);
+            }
+            // Nobody thought about it: a command that was given past the model is answered with what
+            // its call said.
+            EventKind::Text { text } => self.is_direct |= self.shown_error.as_ref() == Some(text),
+            _ => {}
+        }
+        match self.form {
+            RunFormat::Json => self.terminal.out.write_line(event)?,
+            RunFormat::Text => self.text(&event.what)?,
+        }
+        Ok(match &event.what {
+            EventKind::RunEnded { end, .. } => Some(self.exit(end)),
+            _ => None,
+        })
+    }
+
+    fn text(&mut self, what: &EventKind) -> io::Result<()> {
+        match what {
+            EventKind::RunStarted { .. } => self.counter.begin("thinking"),
+            // The answer to a command is what its call said, and that stands there already.
+            EventKind::Text { text } if self.shown_error.as_ref() == Some(text) => {
+                self.counter.end()
+            }
+            EventKind::Text { text } => {
+                self.counter.end();
+                if std::mem::take(&mut self.was_thinking) {
+                    self.close_line()?;
+                }
+                self.say(&self.terminal.out.clone(), text, Style::new())?;
+            }
+            EventKind::Thought { text } if self.thoughts => {
+                self.counter.end();
+                self.was_thinking = true;
+                self.say(&self.terminal.err.clone(), text, FAINT)?;
+            }
+            EventKind::ToolStarted { call, name, title, kind, input, .. } => {
+                let request = request(name, input);
+                let (title, kind) = (title.clone(), *kind);
+                self.counter.begin(&title);
+                self.calls.insert(call.clone(), PendingCall { title, kind, request });
+            }
+            EventKind::ToolUpdated { call, title, kind, progress, .. } => {
+                if let Some(title) = title {
+                    let known = self.calls.entry(call.clone());
+                    let known = known.or_insert_with(|| PendingCall::titled(title));
+                    known.title.clone_from(title);
+                    known.kind = kind.unwrap_or(known.kind);
+                    self.counter.begin(title);
+                }
+                if let Some(progress) = progress {
+                    self.counter.progress(progress);
+                }
+            }
+            EventKind::ToolEnded { call, status, content, display, .. } => {
+                self.counter.end();
+                let known = self.calls.remove(call);
+                let known = known.unwrap_or_else(|| PendingCall::titled(call));
+                self.tool(&known, *status, content, display.as_ref())?;
+                self.counter.begin("thinking");
+            }
+            EventKind::Plan { entries } => {
+                self.counter.end();
+                self.close_line()?;
+                let err = &self.terminal.err;
+                for entry in entries {
+                    err.write(&format!("{}\n", step(err, entry)))?;
+                }
+            }
+            EventKind::Notice { text, .. } => {
+                self.counter.end();
+                self.close_line()?;
+                self.terminal.note(text);
+            }
+            EventKind::RunEnded { end, usage } => {
+                self.counter.end();
+                self.close_line()?;
+                self.ended(end, usage)?;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn tool(
+        &mut self,
+        call: &PendingCall,
+        status: ToolCallStatus,
+        content: &[ResultContent],
+        display: Option<&CallDisplay>,
+    ) -> io::Result<()> {
+        self.close_line()?;
+        let err = &self.terminal.err;
+        let (mark, style) = match status {
+            ToolCallStatus::Completed => ("●", GOOD),
+            ToolCallStatus::Denied => ("⊘", BAD),
+            ToolCallStatus::Failed | ToolCallStatus::Interrupted => ("✗", BAD),
+            ToolCallStatus::Cancelled => ("■", NOTABLE),
+        };
+        let title = err.cut(&escape_line(&call.title), 2);
+        let mut text = format!("{} {}\n", err.paint(style, mark), err.paint(STRONG, &title));
+        if let (ToolCallStatus::Completed, Some(CallDisplay::Diff { unified, .. })) =
+            (status, display)
+        {
+            text.push_str(&self.diff(unified));
+        }
+        // What went out to others, and to whom.
+        let sent = match (status, call.kind, display) {
+            (ToolCallStatus::Completed, ToolKind::Fetch, Some(CallDisplay::Markdown { text })) => {
+                Some(text)
+            }
+            (ToolCallStatus::Completed | ToolCallStatus::Denied, ..) => None,
+            // Nobody knows how much of it arrived.
+            _ => call.request.as_ref(),
+        };
+        for line in sent.map_or("", String::as_str).lines().take(SENT_LINES_MAX) {
+            match line.is_empty() {
+                true => text.push('\n'),
+                false => text.push_str(&format!("  {}\n", err.paint(FAINT, &escape_line(line)))),
+            }
+        }
+        if is_error(status) {
+            for line in words(content).lines().take(ERROR_LINES_MAX) {
+                text.push_str(&format!("  {}\n", err.paint(FAINT, &escape_line(line))));
+            }
+        }
+        err.write(&text)
+    }
+
+    fn diff(&self, unified: &str) -> String {
+        let count = unified.lines().count();
+        let shown: Vec<&str> = unified.lines().take(DIFF_LINES_MAX).collect();
+        let mut text = self.terminal.err.diff(&shown.join("\n"));
+        if count > shown.len() {
+            let more = format!("… {} more lines\n", count - shown.len());
+            text.push_str(&self.terminal.err.paint(FAINT, &more));
+        }
+        text
+    }
+
+    fn ended(&self, end: &RunOutcome, usage: &TokenUsage) -> io::Result<()> {
+        match end {
+            RunOutcome::Completed => {}
+            RunOutcome::MaxTokens => self.terminal.error(
+                "the model may not write more, and what it said is cut; ask it to go on",
+            ),
+            RunOutcome::MaxTurns { turns } => self.terminal.error(&format!(
+                "the model was asked {turns} times, which is as often as a run may; say `go on` in the same session, or raise `maxTurns` of the agent"
+            )),
+            RunOutcome::Refused { message } => {
+                self.terminal.error(&format!("the model declined: {message}"));
+            }
+            RunOutcome::Aborted { by } => self.terminal.error(match by.as_str() {
+                "rpc" => "stopped",
+                "loop_guard" => "stopped, because the model did the same over and over",
+                "timeout" => "stopped, because it took too long",
+                "shutdown" => "stopped, because the gateway ends; say it again when it is back",
+                "reset" | "delete" => "stopped, because the session was started over or removed",
+                _ => "stopped",
+            }),
+            RunOutcome::Failed { message, .. } => self.terminal.error(message),
+            RunOutcome::Interrupted => self.terminal.error("zero was ended before this was done"),
+        }
+        if usage.input_tokens + usage.output_tokens == 0 || !self.terminal.err.is_terminal() {
+            return Ok(());
+        }
+        let cost = usage.cost_usd.map(|cost| format!(", ${cost:.4}")).unwrap_or_default();
+        let text =
+            format!("{} tokens read, {} written{cost}\n", usage.input_tokens, usage.output_tokens);
+        self.terminal.err.write(&self.terminal.err.paint(FAINT, &text))
+    }
+
+    /// Writes words as they come.
+    fn say(&mut self, stream: &TerminalStream, text: &str, style: Style) -> io::Result<()> {
+        if text.is_empty() {
+            return Ok(());
+        }
+        self.line_is_open = !text.ends_with('\n');
+        stream.write(&stream.paint(style, &stream.foreign(text)))
+    }
+
+    /// What comes next begins on a line of its own.
+    fn close_line(&mut self) -> io::Result<()> {
+        if std::mem::take(&mut self.line_is_open) {
+            // The line may be of the answer: its end belongs there.
+            self.terminal.out.write("\n")?;
+        }
+        Ok(())
+    }
+
+    fn exit(&self, end: &RunOutcome) -> ExitOutcome {
+        match end {
+            RunOutcome::Completed if self.denied => ExitOutcome::Denied,
+            RunOutcome::Completed if self.is_direct && self.failed => ExitOutcome::Error,
+            RunOutcome::Completed => ExitOutcome::Ok,
+            RunOutcome::MaxTokens | RunOutcome::MaxTurns { .. } => ExitOutcome::Limit,
+            RunOutcome::Aborted { by } if by == "rpc" => ExitOutcome::Interrupted,
+            _ => ExitOutcome::Error,
+        }
+    }
+}
+
+fn is_error(status: ToolCallStatus) -> bool {
+    matches!(status, ToolCallStatus::Failed | ToolCallStatus::Denied)
+}
+
+/// What a call said.
+fn words(content: &[ResultContent]) -> String {
+    let texts = content.iter().filter_map(|piece| match piece {
+        ResultContent::Text { text } => Some(text.as_str()),
+        ResultContent::Image { .. } => None,
+    });
+    texts.collect::<Vec<_>>().join("\n")
+}
+
+/// What a call said that failed, if all of it is shown.
+fn shown_error(status: ToolCallStatus, content: &[ResultContent]) -> Option<String> {
+    let words = words(content);
+    let is_whole = words.lines().count() <= ERROR_LINES_MAX;
+    (is_error(status) && is_whole && !words.is_empty()).then_some(words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(what: EventKind) -> Event {
+        Event { seq: 1, run: None, time_ms: 0, what }
+    }
+
+    #[track_caller]
+    fn check(events: Vec<EventKind>, exit: ExitOutcome, out: &str, err: &str) {
+        let terminal = Terminal::for_test();
+        let mut show =
+            RunPrinter::new(&terminal, RunFormat::Text, false, ElapsedCounter::new(&terminal.err));
+        let mut ended = None;
+        for what in events {
+            ended = show.event(&event(what)).unwrap();
+        }
+        assert_eq!(ended, Some(exit));
+        assert_eq!((terminal.out.written().as_str(), terminal.err.written().as_str()), (out, err));
+    }
+
+    fn started(call: &str) -> EventKind {
+        EventKind::ToolStarted {
+            call: call.to_owned(),
+            name: "Edit".to_owned(),
+            title: "Edit `a`".to_owned(),
+            kind: ToolKind::Edit,
+            input: serde_json::Value::Null,
+            locations: vec![],
+        }
+    }
+
+    fn ended(end: RunOutcome) -> EventKind {
+        EventKind::RunEnded { end, usage: TokenUsage::default() }
+    }
+
+    fn text(text: &str) -> EventKind {
+        EventKind::Text { text: text.to_owned() }
+    }
+
+    #[test]
+    fn what_was_sent_to_others_is_shown_whole() {
+        let begun = EventKind::ToolStarted {
+            call: "c".to_owned(),
+            name: "WebRequest".to_owned(),
+            title: "POST `http://a.test/`".to_owned(),
+            kind: ToolKind::Fetch,
+            input: serde_json::Value::Null,
+            locations: vec![],
+        };
+        let request = "```http\nPOST http://a.test/\nx-a: b\n\nwords\n```\n\nHTTP 200 OK";
+        let done = EventKind::ToolEnded {
+            call: "c".to_owned(),
+            status: ToolCallStatus::Completed,
+            content: vec![],
+            display: Some(CallDisplay::Markdown { text: request.to_owned() }),
+            locations: vec![],
+        };
+        check(
+            vec![begun, done, ended(RunOutcome::Completed)],
+            ExitOutcome::Ok,
+            "",
+            "● POST `http://a.test/`\n  ```http\n  POST http://a.test/\n  x-a: b\n\n  words\n  ```\n\n  HTTP 200 OK\n",
+        );
+    }
+
+    #[test]
+    fn what_was_sent_is_shown_when_no_answer_came() {
+        for (status, mark, is_shown, exit) in [
+            (ToolCallStatus::Failed, "✗", true, ExitOutcome::Ok),
+            (ToolCallStatus::Cancelled, "■", true, ExitOutcome::Ok),
+            (ToolCallStatus::Denied, "⊘", false, ExitOutcome::Denied),
+        ] {
+            let begun = EventKind::ToolStarted {
+                call: "c".to_owned(),
+                name: "WebRequest".to_owned(),
+                title: "POST".to_owned(),
+                kind: ToolKind::Fetch,
+                input: serde_json::json!({
+                    "url": "http://a.test/", "method": "POST", "body": "one\n\ntwo",
+                    "headers": {"x-a": "b", "authorization": "Bearer abcdef123456"},
+                }),
+                locations: vec![],
+            };
+            let done = EventKind::ToolEnded {
+                call: "c".to_owned(),
+                status,
+                content: vec![],
+                display: None,
+                locations: vec![],
+            };
+            let sent = match is_shown {
+                true => {
+                    "  POST http://a.test/\n  x-a: b\n  authorization: [redacted]\n\n  one\n\n  two\n"
+                }
+                false => "",
+            };
+            let events = vec![begun, done, ended(RunOutcome::Completed)];
+            check(events, exit, "", &format!("{mark} POST\n{sent}"));
+        }
+    }
+
+    #[test]
+    fn the_answer_goes_to_stdout_and_what_happens_to_stderr() {
+        let diff = CallDisplay::Diff {
+            path: "a".to_owned(),
+            unified: "@@ -1 +1 @@\n-x\n+y\n".to_owned(),
+            old_text: None,
+            new_text: None,
+            partial: false,
+        };
+        let done = EventKind::ToolEnded {
+            call: "c".to_owned(),
+            status: ToolCallStatus::Completed,
+            content: vec![],
+            display: Some(diff),
+            locations: vec![],
+        };
+        check(
+            vec![
+                text("I edit"),
+                text(" it."),
+                started("c"),
+                done,
+                text("Done.\n"),
+                ended(RunOutcome::Completed),
+            ],
+            ExitOutcome::Ok,
+            "I edit it.\nDone.\n",
+            "● Edit `a`\n@@ -1 +1 @@\n-x\n+y\n",
+        );
+    }
+
+    #[test]
+    fn how_it_ends_is_told_by_the_exit_code() {
+        let denied = EventKind::ToolEnded {
+            call: "c".to_owned(),
+            status: ToolCallStatus::Denied,
+            content: vec![ResultContent::Text { text: "denied by a rule".to_owned() }],
+            display: None,
+            locations: vec![],
+        };
+        check(
+            vec![started("c"), denied, text("no"), ended(RunOutcome::Completed)],
+            ExitOutcome::Denied,
+            "no\n",
+            "⊘ Edit `a`\n  denied by a rule\n",
+        );
+        let failed = |words: &str| EventKind::ToolEnded {
+            call: "c".to_owned(),
+            status: ToolCallStatus::Failed,
+            content: vec![ResultContent::Text { text: words.to_owned() }],
+            display: None,
+            locations: vec![],
+        };
+        // What a command's call said is its answer: it is told once, and the run failed.
+        check(
+            vec![started("c"), failed("no `a`"), text("no `a`"), ended(RunOutcome::Completed)],
+            ExitOutcome::Error,
+            "",
+            "✗ Edit `a`\n  no `a`\n",
+        );
+        check(
+            vec![started("c"), failed("no `a`"), text("Never mind."), ended(RunOutcome::Completed)],
+            ExitOutcome::Ok,
+            "Never mind.\n",
+            "✗ Edit `a`\n  no `a`\n",
+        );
+        let long = "line\n".repeat(ERROR_LINES_MAX + 1);
+        let shown = "  line\n".repeat(ERROR_LINES_MAX);
+        check(
+            vec![started("c"), failed(&long), text(&long), ended(RunOutcome::Completed)],
+            ExitOutcome::Ok,
+            &long,
+            &format!("✗ Edit `a`\n{shown}"),
+        );
+        check(
+            vec![ended(RunOutcome::Failed {
+                kind: "auth".to_owned(),
+                message: "no key".to_owned(),
+            })],
+            ExitOutcome::Error,
+            "",
+            "error: no key\n",
+        );
+        check(
+            vec![text("half"), ended(RunOutcome::Aborted { by: "rpc".to_owned() })],
+            ExitOutcome::Interrupted,
+            "half\n",
+            "error: stopped\n",
+        );
+    }
+}

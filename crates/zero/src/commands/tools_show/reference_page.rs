@@ -1,0 +1,263 @@
+//! `docs/reference/tools.md`, made from the tools: what they say of themselves, and what their
+//! examples really answer. The answers of all names are kept for `zero tools show`, too.
+//!
+//! The page is made anew by a test and held against the one in the repository, so it can never say
+//! what the code does not do. `cargo xtask reference` writes it.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
+use std::sync::{Arc, LazyLock};
+
+use zero_core::{CallId, CommandLimit, HostLimits};
+use zero_runtime::{DialectName, ToolRegistry};
+use zero_tools::examples;
+
+use super::tool_facts::{self, DialectVariant, ToolFacts, ToolSchemaField};
+use crate::AppContext;
+use crate::commands::tools_call::output::human;
+use crate::environment::EnvironmentConfig;
+use crate::terminal::Terminal;
+use crate::trial_host::{DialectCall, TrialHost};
+
+/// Set where the page is to be written instead of compared.
+const UPDATE: &str = "ZERO_UPDATE_REFERENCE";
+
+const HEAD: &str = "\
+# Tool reference
+
+<!-- Made from the code by `cargo xtask reference`; a test fails where it is not as the code is. -->
+
+Every tool of this build: its names, parameters, results, bounds, and a call with what it really answers. `zero tools
+show NAME` prints the same for one tool, under any of its names. [The tools](../tools.md) says how they behave,
+[Dialects](../dialects.md) how results are written elsewhere.
+";
+
+#[tokio::test]
+async fn the_reference_is_as_the_code_is() {
+    let home = tempfile::tempdir().unwrap();
+    let config = EnvironmentConfig::from_env().with_home(Some(home.path().to_owned()), true);
+    let app = AppContext {
+        config,
+        terminal: Terminal::for_test(),
+        tools: Arc::new(LazyLock::new(zero_tools::builtin)),
+    };
+    let registry = ToolRegistry::default();
+    registry.add(zero_runtime::dialect::BUILTIN, app.tools.to_vec()).unwrap();
+    let said = answers(&app, &registry).await;
+    let kept = serde_json::to_string_pretty(&said).unwrap() + "\n";
+    compare("crates/zero/src/commands/tools_show/said.json", &kept);
+    compare("docs/reference/tools.md", &page(&app, &registry, &said));
+}
+
+#[track_caller]
+#[expect(clippy::disallowed_methods, reason = "a page of the repository, and who wants it anew")]
+fn compare(name: &str, found: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(name);
+    if std::env::var_os(UPDATE).is_some() {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        return std::fs::write(path, found).unwrap();
+    }
+    let kept = std::fs::read_to_string(path).unwrap_or_default();
+    let differs =
+        kept.lines().zip(found.lines()).enumerate().find(|(_, (kept, found))| kept != found);
+    let differs = differs.map(|(at, (kept, found))| {
+        format!("line {} is\n  {kept}\nand should be\n  {found}", at + 1)
+    });
+    assert!(
+        kept == found,
+        "{name} is not as the code is; `cargo xtask reference` writes it anew\n{}",
+        differs.unwrap_or_else(|| "it ends elsewhere".to_owned())
+    );
+}
+
+/// What the examples of all names answer, by [`tool_facts::said_as`].
+async fn answers(app: &AppContext, registry: &ToolRegistry) -> BTreeMap<String, String> {
+    let mut said = BTreeMap::new();
+    for dialect in DialectName::ALL {
+        for tool in app.in_dialect(registry, dialect) {
+            let facts = ToolFacts::of(app, registry, dialect, &tool);
+            said.insert(tool_facts::said_as(dialect, &tool.name), answer(app, &facts).await);
+        }
+    }
+    said
+}
+
+fn page(app: &AppContext, registry: &ToolRegistry, said: &BTreeMap<String, String>) -> String {
+    let mut page = HEAD.to_owned();
+    let offered = app.in_dialect(registry, DialectName::Canonical);
+    let links =
+        offered.iter().map(|tool| format!("[{0}](#{1})", tool.name, tool.name.to_lowercase()));
+    let _ = writeln!(page, "\n{}", links.collect::<Vec<_>>().join(" · "));
+    page.push_str(&bounds());
+    page.push_str(&folder());
+    for tool in &offered {
+        let facts = ToolFacts::of(app, registry, DialectName::Canonical, tool);
+        page.push_str(&section(&facts));
+        page.push_str(&example(&facts, &said[&tool_facts::said_as(facts.dialect, &tool.name)]));
+    }
+    page
+}
+
+/// The bounds of all tools.
+fn bounds() -> String {
+    let limits = HostLimits::default();
+    let mut text = String::from(
+        "\n## Bounds\n\nThose of all tools. `--limit NAME=VALUE` and [settings](../settings.md) change those that have a name; a tool's own\nstand with it.\n\n| bound | name | usual |\n|---|---|---|\n",
+    );
+    let seconds = |time: std::time::Duration| format!("{} s", time.as_secs());
+    let mut row = |what: &str, name: &str, usual: String| {
+        let _ = writeln!(text, "| {what} | {name} | {usual} |");
+    };
+    row("work on a file or folder", "`file-timeout`", seconds(limits.file_timeout));
+    row("a search", "`search-timeout`", seconds(limits.search_timeout));
+    row("a command", "", seconds(limits.command_timeout));
+    row("an input", "", limits.input_bytes_max.to_string());
+    row(
+        "text for the model; the rest goes to a file",
+        "`model-output`",
+        limits.model_output_bytes_max.to_string(),
+    );
+    row("a result in all", "`result`", limits.result_bytes_max.to_string());
+    row("a file that is read whole or changed", "`file-size`", limits.file_bytes_max.to_string());
+    row("calls at once in a session", "`session-calls`", limits.session_calls_max.to_string());
+    row("calls at once in all", "`host-calls`", limits.host_calls_max.to_string());
+    row("calls that wait", "`queue-calls`", limits.queue_calls_max.to_string());
+    for limit in CommandLimit::ALL {
+        let usual = limit.shown(limits.command.get(limit));
+        row("of a command", &format!("`{}`", limit.name()), usual);
+    }
+    text
+}
+
+/// What the examples work on.
+fn folder() -> String {
+    let mut text = String::from(
+        "\n## The examples\n\nThey were run as they stand, in a folder with these files; where a call is asked about, the answer was yes.\n\n```sh\n",
+    );
+    for (file, _) in examples::FILES {
+        let _ = writeln!(text, "{}", tool_facts::written(file).unwrap());
+    }
+    let port = examples::WEB.rsplit(':').next().unwrap();
+    let _ = writeln!(
+        text,
+        "```\n\nThose about the web reach a web server in that folder (`python3 -m http.server {port} --bind 127.0.0.1`), which\n`local.json` opens and names as a search engine. Numbers of calls are all zeros here."
+    );
+    text
+}
+
+fn section(facts: &ToolFacts<'_>) -> String {
+    let tool = facts.tool;
+    let spec = tool.registered.tool.spec();
+    let mut text = format!("\n## {}\n\n{}\n\n", tool.name, in_prose(&tool.description));
+    let _ = writeln!(text, "| | |\n|---|---|");
+    let limits = facts.limits().into_iter().map(|(name, value)| format!("`{name}` {value}"));
+    for (name, value) in [
+        ("for people", spec.display_name.clone()),
+        ("category", spec.category.word().to_owned()),
+        ("effects", facts.effects().to_owned()),
+        ("risk", format!("{}: {}", spec.risk.word(), facts.consequence())),
+        ("deadline", facts.deadline()),
+        ("limits", limits.collect::<Vec<_>>().join(", ")),
+        ("repeatable", facts.repeatable().to_owned()),
+    ] {
+        let _ = writeln!(text, "| {name} | {value} |");
+    }
+    let parameters = tool_facts::fields(&tool.input_schema);
+    text.push_str(&fields("parameter", &parameters, "required"));
+    text.push_str(&fields("result", &tool_facts::fields(&spec.output_schema), "always"));
+    text.push_str(&own_bounds(facts));
+    text.push_str(&names(facts));
+    text
+}
+
+/// Sentences of a description as one paragraph each.
+fn in_prose(description: &str) -> String {
+    let paragraphs = description.trim().split("\n\n");
+    let joined = paragraphs.map(|text| text.split_whitespace().collect::<Vec<_>>().join(" "));
+    joined.collect::<Vec<_>>().join("\n\n")
+}
+
+fn fields(heading: &str, fields: &[ToolSchemaField], required: &str) -> String {
+    if fields.is_empty() {
+        return String::new();
+    }
+    let mut text = format!("\n| {heading} | type | | |\n|---|---|---|---|\n");
+    for field in fields {
+        let within = "· ".repeat(field.depth);
+        let _ = writeln!(
+            text,
+            "| {within}`{}` | {} | {} | {} |",
+            field.name,
+            in_cell(&field.type_name),
+            if field.required { required } else { "" },
+            in_cell(&field.description)
+        );
+    }
+    text
+}
+
+/// A `|` would end the cell.
+fn in_cell(text: &str) -> String {
+    text.replace('|', "\\|")
+}
+
+/// What the tool is called in the other dialects, with the fields it has there.
+fn names(facts: &ToolFacts<'_>) -> String {
+    let mut text =
+        String::from("\n| dialect | name | fields | the example there |\n|---|---|---|---|\n");
+    for dialect in DialectName::ALL {
+        let its: Vec<&DialectVariant> =
+            facts.names.iter().filter(|its| its.dialect == dialect).collect();
+        for DialectVariant { name, fields, input, .. } in its.iter().filter(|its| its.is_listed) {
+            let fields = fields.iter().map(|(name, required)| match required {
+                true => format!("**`{name}`**"),
+                false => format!("`{name}`"),
+            });
+            let fields = fields.collect::<Vec<_>>().join(", ");
+            let input = in_cell(input.unwrap());
+            let _ = writeln!(text, "| {dialect} | `{name}` | {fields} | `{input}` |");
+        }
+        if !its.iter().any(|its| its.is_listed) {
+            let kept = its.first().map(|its| format!("`{}`, not listed", its.name));
+            let _ = writeln!(text, "| {dialect} | {} | | |", kept.unwrap_or("–".to_owned()));
+        }
+    }
+    text
+}
+
+/// Bounds of the tool's own.
+fn own_bounds(facts: &ToolFacts<'_>) -> String {
+    if facts.bounds().is_empty() {
+        return String::new();
+    }
+    let mut text = String::from("\n| bound of its own | at most |\n|---|---|\n");
+    for bound in facts.bounds() {
+        let _ = writeln!(text, "| {} | {} |", in_cell(bound.what), bound.most);
+    }
+    text
+}
+
+fn example(facts: &ToolFacts<'_>, said: &str) -> String {
+    let shown = facts.example().unwrap();
+    let mut text = String::from("\n```sh\n");
+    for line in &shown.needs {
+        let _ = writeln!(text, "# {line}");
+    }
+    let _ = writeln!(text, "{}\n```\n\n```text\n{said}\n```", shown.command);
+    text
+}
+
+/// What the example of a name really answers.
+async fn answer(app: &AppContext, facts: &ToolFacts<'_>) -> String {
+    let (dialect, name) = (facts.dialect, facts.tool.name.as_str());
+    let trial = TrialHost::new(app, examples::FILES, TrialHost::pages_of_examples()).await.unwrap();
+    let example = examples::of(facts.tool.registered.tool.spec().name.as_str()).unwrap();
+    let input = trial.input(facts.example().unwrap().input).unwrap();
+    let outcome =
+        trial.example(example, DialectCall { dialect, name }, input, CallId::from_bits(0)).await;
+    let outcome = outcome.unwrap_or_else(|error| {
+        panic!("{dialect} {name}: {error}; `cargo xtask test` installs what the examples need")
+    });
+    trial.as_written(&human(&app.terminal.out, &outcome)).trim_end().to_owned()
+}

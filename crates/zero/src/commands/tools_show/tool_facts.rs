@@ -1,0 +1,376 @@
+//! What is told of a tool, wherever it is told: on the terminal and in the reference.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+use zero_core::{CommandLimit, HostLimits, RiskLevel, ToolKind};
+use zero_runtime::dialect::DialectTool;
+use zero_runtime::{Dialect, DialectName, ToolBound, ToolNotes, ToolRegistry};
+use zero_sandbox::Workspace;
+use zero_tools::examples::{self, ExampleRequirement, ToolExample};
+
+use crate::AppContext;
+use crate::commands::tools_list::formats;
+
+/// Levels of fields that are told; a schema may hold itself.
+const DEPTH_MAX: usize = 4;
+/// From here on a number in a schema says only how large the type can be.
+const TYPE_MAX: u64 = u32::MAX as u64;
+/// What the examples answered when they were run, by [`said_as`]. Made by the test of the reference,
+/// which fails where it is not as the code is.
+const SAID: &str = include_str!("said.json");
+
+/// A tool as a dialect offers it, with what else is known of it.
+pub(super) struct ToolFacts<'a> {
+    pub(super) tool: &'a DialectTool,
+    pub(super) dialect: DialectName,
+    /// What it is called, in the order of the dialects.
+    pub(super) names: Vec<DialectVariant>,
+    particulars: ToolNotes,
+    /// Where its example would be made.
+    pub(super) workspace: Option<Workspace>,
+}
+
+/// A tool as one of the dialects has it.
+pub(super) struct DialectVariant {
+    pub(super) dialect: DialectName,
+    pub(super) name: String,
+    /// Whether models are shown it; one that is not can be called all the same.
+    pub(super) is_listed: bool,
+    /// Its fields, without those within them: each by its name, and whether it is required.
+    pub(super) fields: Vec<(String, bool)>,
+    /// The input of its example.
+    pub(super) input: Option<&'static str>,
+}
+
+/// The example of a tool, as a person would try it.
+pub(super) struct RunnableExample {
+    pub(super) input: &'static str,
+    /// Commands that put its files there.
+    pub(super) before: Vec<String>,
+    /// What has to be there besides.
+    pub(super) needs: Vec<String>,
+    /// The line to paste.
+    pub(super) command: String,
+    /// What it answered.
+    pub(super) said: Option<String>,
+}
+
+impl<'a> ToolFacts<'a> {
+    pub(super) fn of(
+        app: &AppContext,
+        registry: &ToolRegistry,
+        dialect: DialectName,
+        tool: &'a DialectTool,
+    ) -> Self {
+        let workspace = app.config.workspace(&[]).ok();
+        let particulars = tool.registered.tool.particulars();
+        Self { tool, dialect, names: names(registry, tool), particulars, workspace }
+    }
+
+    /// What it does to the world, in its own words; each call says exactly what before it runs.
+    pub(super) fn effects(&self) -> &'static str {
+        self.particulars.effects
+    }
+
+    /// What follows from its risk, and which of its calls have another.
+    pub(super) fn consequence(&self) -> String {
+        let usual = match self.tool.registered.tool.spec().risk {
+            RiskLevel::Low => "allowed inside the workspace, asked about outside",
+            RiskLevel::Medium | RiskLevel::High => "asked about first",
+            RiskLevel::Critical => "asked about every time",
+        };
+        match self.particulars.other_risks {
+            Some(others) => format!("{usual}; {others}"),
+            None => usual.to_owned(),
+        }
+    }
+
+    pub(super) fn repeatable(&self) -> &'static str {
+        match self.tool.registered.tool.spec().idempotent {
+            true => "yes, twice is the same as once",
+            false => "no",
+        }
+    }
+
+    /// How long a call may take, in words.
+    pub(super) fn deadline(&self) -> String {
+        let time = formats::deadline(self.tool, self.workspace.as_ref());
+        let has_own = fields(&self.tool.input_schema).iter().any(|field| field.name == "timeout");
+        format!("{}{}", in_words(time), if has_own { ", or its `timeout`" } else { "" })
+    }
+
+    /// Bounds of its own.
+    pub(super) fn bounds(&self) -> &[ToolBound] {
+        &self.particulars.bounds
+    }
+
+    /// Bounds that `--limit` and settings change, by their names.
+    pub(super) fn limits(&self) -> Vec<(String, String)> {
+        let limits = HostLimits::default();
+        let spec = self.tool.registered.tool.spec();
+        let mut told = vec![
+            ("model-output".to_owned(), limits.model_output_bytes_max.to_string()),
+            ("result".to_owned(), limits.result_bytes_max.to_string()),
+        ];
+        if matches!(spec.kind, ToolKind::Read | ToolKind::Edit | ToolKind::Delete) {
+            told.push(("file-size".to_owned(), limits.file_bytes_max.to_string()));
+        }
+        if HostLimits::COMMAND_TOOLS.contains(&spec.name.as_str()) {
+            let command = limits.command_of(&spec.name);
+            told.extend(
+                CommandLimit::ALL
+                    .map(|limit| (limit.name().to_owned(), limit.shown(command.get(limit)))),
+            );
+        }
+        told
+    }
+
+    /// A call that can be tried as it stands. Nothing in it says yes: what changes a file is asked
+    /// about.
+    pub(super) fn example(&self) -> Option<RunnableExample> {
+        let example = examples::of(self.tool.registered.tool.spec().name.as_str())?;
+        let input = example.input(self.dialect, &self.tool.name)?;
+        let mut command = format!("zero tools call {} '{input}'", self.tool.name);
+        if self.dialect != DialectName::Canonical {
+            command.push_str(&format!(" --dialect {}", self.dialect));
+        }
+        if example.files.contains(&examples::SETTINGS) {
+            command.push_str(&format!(" --settings {}", examples::SETTINGS));
+        }
+        let before = example.files.iter().filter_map(|file| written(file)).collect();
+        let said = said(self.dialect, &self.tool.name);
+        Some(RunnableExample { input, before, needs: needs(example), command, said })
+    }
+}
+
+/// What the example of a name answered.
+fn said(dialect: DialectName, name: &str) -> Option<String> {
+    let said: BTreeMap<String, String> = serde_json::from_str(SAID).ok()?;
+    said.get(&said_as(dialect, name)).cloned()
+}
+
+/// What that is kept by.
+pub(super) fn said_as(dialect: DialectName, name: &str) -> String {
+    format!("{dialect} {name}")
+}
+
+/// What an example needs beside its files, in words.
+fn needs(example: &ToolExample) -> Vec<String> {
+    match (example.needs, &example.earlier) {
+        (None, _) => Vec::new(),
+        (Some(ExampleRequirement::WebServer), _) => vec![format!(
+            "with a web server in this folder, such as `python3 -m http.server {} --bind 127.0.0.1`",
+            examples::WEB.rsplit(':').next().unwrap_or_default()
+        )],
+        (Some(ExampleRequirement::LanguageServer), _) => {
+            vec![
+                "with clangd, which `zero doctor` finds, in a folder that you trust: `zero trust`"
+                    .to_owned(),
+            ]
+        }
+        (Some(ExampleRequirement::Person), _) => {
+            vec!["at a terminal, where somebody answers".to_owned()]
+        }
+        (Some(ExampleRequirement::Session), Some(earlier)) => vec![
+            format!("in a session, after Bash {}", earlier.input),
+            "a single call like this one has no jobs".to_owned(),
+        ],
+        (Some(ExampleRequirement::Session), None) => vec!["in a session".to_owned()],
+    }
+}
+
+/// The command that writes a file of the examples.
+pub(super) fn written(file: &str) -> Option<String> {
+    let (name, text) = examples::FILES.iter().find(|(name, _)| *name == file)?;
+    let lines: Vec<String> = text.lines().map(|line| format!("'{line}'")).collect();
+    Some(format!("printf '%s\\n' {} > {name}", lines.join(" ")))
+}
+
+fn names(registry: &ToolRegistry, tool: &DialectTool) -> Vec<DialectVariant> {
+    let canonical = &tool.registered.tool.spec().name;
+    let example = examples::of(canonical.as_str());
+    let mut names = Vec::new();
+    for name in DialectName::ALL {
+        let dialect = Dialect::new(name);
+        let offered = dialect.offered(registry);
+        let its = offered.iter().filter(|other| other.registered.tool.spec().name == *canonical);
+        let before = names.len();
+        names.extend(its.map(|other| DialectVariant {
+            dialect: name,
+            name: other.name.clone(),
+            is_listed: true,
+            fields: top_fields(&other.input_schema),
+            input: example.and_then(|example| example.input(name, &other.name)),
+        }));
+        // Some are not listed and can be called all the same.
+        if names.len() == before && dialect.resolve(registry, canonical.as_str()).is_some() {
+            names.push(DialectVariant {
+                dialect: name,
+                name: canonical.to_string(),
+                is_listed: false,
+                fields: top_fields(&tool.registered.tool.spec().input_schema),
+                input: example.and_then(|example| example.canonical()),
+            });
+        }
+    }
+    names
+}
+
+fn top_fields(schema: &Value) -> Vec<(String, bool)> {
+    let top = fields(schema).into_iter().filter(|field| field.depth == 0);
+    top.map(|field| (field.name, field.required)).collect()
+}
+
+/// `90 s`, `24 h`.
+fn in_words(time: Duration) -> String {
+    match time.as_secs() {
+        seconds if seconds >= 3_600 && seconds % 3_600 == 0 => format!("{} h", seconds / 3_600),
+        seconds => format!("{seconds} s"),
+    }
+}
+
+/// A field of an input or a result.
+#[derive(Debug)]
+pub(super) struct ToolSchemaField {
+    pub(super) name: String,
+    /// Fields of objects within fields stand under them, one deeper.
+    pub(super) depth: usize,
+    pub(super) type_name: String,
+    pub(super) required: bool,
+    pub(super) description: String,
+}
+
+/// The fields of an object, those of objects within it after each.
+pub(super) fn fields(schema: &Value) -> Vec<ToolSchemaField> {
+    let mut found = Vec::new();
+    add_fields(&mut found, schema, 0);
+    found
+}
+
+fn add_fields(found: &mut Vec<ToolSchemaField>, schema: &Value, depth: usize) {
+    for (name, field) in properties(schema).into_iter().flatten() {
+        let description = field.get("description").and_then(Value::as_str).unwrap_or_default();
+        found.push(ToolSchemaField {
+            name: name.clone(),
+            depth,
+            type_name: [Some(type_of(field)), range_of(field)]
+                .into_iter()
+                .flatten()
+                .collect::<Vec<_>>()
+                .join(", "),
+            required: is_required(schema, name),
+            description: description.split_whitespace().collect::<Vec<_>>().join(" "),
+        });
+        if depth < DEPTH_MAX {
+            add_fields(found, field.get("items").unwrap_or(field), depth + 1);
+        }
+    }
+}
+
+fn properties(schema: &Value) -> Option<&Map<String, Value>> {
+    schema.get("properties")?.as_object()
+}
+
+fn is_required(schema: &Value, name: &str) -> bool {
+    schema
+        .get("required")
+        .and_then(Value::as_array)
+        .is_some_and(|names| names.iter().any(|n| n == name))
+}
+
+/// The type of a field in few words: `integer`, `string[]`, `a | b`.
+fn type_of(field: &Value) -> String {
+    if let Some(choices) = choices(field) {
+        return choices.join(" | ");
+    }
+    match field.get("type") {
+        Some(Value::String(name)) if name == "array" => {
+            format!("{}[]", field.get("items").map_or_else(|| "any".to_owned(), type_of))
+        }
+        Some(Value::String(name)) => name.to_owned(),
+        // What may be left out may also be null.
+        Some(Value::Array(types)) => {
+            let named = types.iter().filter_map(Value::as_str).filter(|name| *name != "null");
+            named.collect::<Vec<_>>().join(" | ")
+        }
+        _ => "any".to_owned(),
+    }
+}
+
+/// How much a field may hold: `1 to 100`, `at most 100 items`.
+fn range_of(field: &Value) -> Option<String> {
+    [
+        ("minimum", "maximum", ""),
+        ("minItems", "maxItems", " items"),
+        ("minLength", "maxLength", " characters"),
+    ]
+    .into_iter()
+    .find_map(|(least, most, what)| {
+        // Nothing is less than nothing, and a bound of the type is none of the tool's.
+        let number = |name| field.get(name).and_then(Value::as_u64);
+        let least = number(least).filter(|least| *least > 0);
+        match (least, number(most).filter(|most| *most < TYPE_MAX)) {
+            (None, None) => None,
+            (Some(1), None) if !what.is_empty() => Some("not empty".to_owned()),
+            (Some(least), None) => Some(format!("at least {least}{what}")),
+            (None, Some(most)) => Some(format!("at most {most}{what}")),
+            (Some(least), Some(most)) => Some(format!("{least} to {most}{what}")),
+        }
+    })
+}
+
+/// The texts a field can be, when they are listed.
+fn choices(field: &Value) -> Option<Vec<&str>> {
+    if let Some(values) = field.get("enum").and_then(Value::as_array) {
+        return values.iter().map(Value::as_str).collect();
+    }
+    let variants = field.get("oneOf").or_else(|| field.get("anyOf"))?.as_array()?;
+    variants.iter().map(|variant| variant.get("const").and_then(Value::as_str)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn types_are_said_in_few_words() {
+        for (field, expected) in [
+            (json!({"type": "integer"}), "integer"),
+            (json!({"type": ["integer", "null"]}), "integer"),
+            (json!({"type": "array", "items": {"type": "string"}}), "string[]"),
+            (json!({"type": "string", "enum": ["a", "b"]}), "a | b"),
+            (json!({"oneOf": [{"const": "a", "description": "x"}, {"const": "b"}]}), "a | b"),
+            (json!({}), "any"),
+        ] {
+            assert_eq!(type_of(&field), expected);
+        }
+    }
+
+    #[test]
+    fn what_a_schema_bounds_is_said() {
+        for (field, expected) in [
+            (json!({"type": "integer", "minimum": 1}), Some("at least 1")),
+            (json!({"type": "integer", "minimum": 0, "maximum": 1000}), Some("at most 1000")),
+            (json!({"type": "array", "minItems": 1, "maxItems": 4}), Some("1 to 4 items")),
+            (json!({"type": "string", "maxLength": 12}), Some("at most 12 characters")),
+            (json!({"type": "integer", "minimum": 0}), None),
+            (json!({"type": "integer", "minimum": 0, "maximum": 9_007_199_254_740_991_u64}), None),
+            (json!({"type": "string", "minLength": 1}), Some("not empty")),
+            (json!({"type": "string"}), None),
+        ] {
+            assert_eq!(range_of(&field).as_deref(), expected);
+        }
+    }
+
+    #[test]
+    fn times_are_said_in_their_largest_unit() {
+        for (seconds, expected) in [(30, "30 s"), (120, "120 s"), (3_600, "1 h"), (86_400, "24 h")]
+        {
+            assert_eq!(in_words(Duration::from_secs(seconds)), expected);
+        }
+    }
+}

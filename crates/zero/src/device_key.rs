@@ -1,0 +1,79 @@
+//! What makes this machine known to a gateway that wants to know it: a key that is made when it is first
+//! asked for, in a file of zero's own folder that only this person can read.
+
+use std::fmt::Display;
+use std::sync::Arc;
+
+use zero_client::GatewayLinkError;
+use zero_client::url_dialer::DeviceKeySource;
+use zero_sandbox::config_file::lock;
+use zero_sandbox::{ConfigFile, StateDir};
+use zero_wire::device::DeviceKey;
+
+/// The file.
+const FILE: &str = "device.key";
+/// What is locked while it is made.
+const LOCK: &str = "device.lock";
+/// Largest such file, in bytes.
+const BYTES_MAX: u64 = 4_096;
+
+/// The key of this machine in its file.
+pub(crate) struct DeviceKeyFile {
+    state: StateDir,
+}
+
+impl DeviceKeyFile {
+    pub(crate) fn new(state: StateDir) -> Self {
+        Self { state }
+    }
+
+    fn key(&self) -> Result<DeviceKey, String> {
+        let path = self.state.path().join(FILE);
+        let file = ConfigFile::Own(path.clone());
+        let at =
+            |why: &dyn Display| format!("the key of this device in `{}`: {why}", path.display());
+        self.state.create().map_err(|error| at(&error))?;
+        // Two that are started at a time are one device.
+        let _alone = lock(&self.state, LOCK).map_err(|error| at(&error))?;
+        match file.read(BYTES_MAX).map_err(|error| at(&error))? {
+            Some(known) => DeviceKey::from_pkcs8(&known).map_err(|error| at(&error)),
+            None => {
+                let (key, bytes) = DeviceKey::generate().map_err(|error| at(&error))?;
+                file.write(&bytes).map_err(|error| at(&error))?;
+                Ok(key)
+            }
+        }
+    }
+}
+
+impl DeviceKeySource for DeviceKeyFile {
+    fn device(&self) -> Result<Arc<DeviceKey>, GatewayLinkError> {
+        self.key().map(Arc::new).map_err(|message| GatewayLinkError::Settings { message })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::disallowed_methods, reason = "tests look at real files")]
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn a_device_is_the_same_each_time_and_nobody_elses() {
+        let folder = tempfile::tempdir().unwrap();
+        let state = StateDir::new(folder.path().join("zero"));
+        let device = DeviceKeyFile::new(state.clone());
+        let id = device.device().unwrap().id();
+        assert_eq!(DeviceKeyFile::new(state.clone()).device().unwrap().id(), id);
+        let path = state.path().join(FILE);
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        std::fs::write(&path, "no key").unwrap();
+        let error = device.device().err().unwrap();
+        assert!(matches!(&error, GatewayLinkError::Settings { .. }), "{error}");
+        assert!(
+            error.to_string().contains("device.key`: the device key is damaged; remove it"),
+            "{error}"
+        );
+    }
+}

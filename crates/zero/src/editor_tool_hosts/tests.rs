@@ -1,0 +1,228 @@
+//! Benches for an editor, with the tools that come with zero and a real server.
+#![expect(clippy::disallowed_methods, reason = "tests set up and look at real files")]
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::symlink;
+use std::sync::LazyLock;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+use zero_acp::{SessionMcpServer, SessionServerTransport};
+use zero_core::event::{FilePosition, ResultContent, ToolCallStatus};
+use zero_core::{SessionId, ToolKind};
+use zero_policy::PermissionMode;
+use zero_runtime::{
+    ApprovalAnswer, ApprovalQuestion, DialectName, Editor, EditorWriteOutcome, Elicitation,
+    ElicitationAnswer, Elicitor,
+};
+use zero_session::store::GrantRecord;
+use zero_session::tool_backend::{
+    BackendCall, BackendResult, CallApprover, CallObserver, ToolBackend,
+};
+
+use super::*;
+use crate::environment::EnvironmentConfig;
+use crate::terminal::Terminal;
+
+/// How long anything may take that has to happen.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+struct EditorFixture {
+    _temp: tempfile::TempDir,
+    folder: PathBuf,
+    terminal: Terminal,
+    bench: EditorToolHostFactory,
+}
+
+impl EditorFixture {
+    fn new(settings: &Value) -> Self {
+        // Not in `/tmp`, where a server would see the way to it in its own.
+        let temp = tempfile::tempdir_in("/var/tmp").unwrap();
+        let folder = temp.path().canonicalize().unwrap();
+        for name in ["home/.config/zero", "work/inner", "lib"] {
+            std::fs::create_dir_all(folder.join(name)).unwrap();
+        }
+        std::fs::write(folder.join("home/.config/zero/settings.json"), settings.to_string())
+            .unwrap();
+        let script = include_str!("../../tests/it/mcp_server.py");
+        std::fs::write(folder.join("work/server.py"), script).unwrap();
+        let terminal = Terminal::for_test();
+        let app = AppContext {
+            config: EnvironmentConfig::for_test(&folder),
+            terminal: terminal.clone(),
+            tools: Arc::new(LazyLock::new(zero_tools::builtin)),
+        };
+        Self { _temp: temp, folder, terminal, bench: EditorToolHostFactory::new(app, Vec::new()) }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    fn order(&self, session: &str) -> ToolHostRequest {
+        ToolHostRequest {
+            session: SessionId::new(session).unwrap(),
+            cwd: self.path("work"),
+            additional: Vec::new(),
+            mode: None,
+            approver: Arc::new(PermissiveEditor),
+            elicitor: Arc::new(PermissiveEditor),
+            editor: None,
+            servers: Vec::new(),
+        }
+    }
+
+    fn server(&self, name: &str, variable: &str) -> SessionMcpServer {
+        let script = self.path("work/server.py").display().to_string();
+        let env = BTreeMap::from([("GIVEN".to_owned(), variable.to_owned())]);
+        let how = SessionServerTransport::Command {
+            command: "/usr/bin/python3".into(),
+            args: vec![script, name.to_owned()],
+            env,
+        };
+        SessionMcpServer { name: name.to_owned(), how }
+    }
+
+    /// How many processes of servers there are.
+    fn processes(&self) -> usize {
+        let script = self.path("work/server.py").display().to_string();
+        let processes = std::fs::read_dir("/proc").unwrap().flatten();
+        let lines = processes.map(|entry| std::fs::read(entry.path().join("cmdline")));
+        lines.flatten().filter(|line| String::from_utf8_lossy(line).contains(&script)).count()
+    }
+}
+
+/// Says yes to everything, has every file open, and hears nothing.
+struct PermissiveEditor;
+
+impl CallApprover for PermissiveEditor {
+    fn ask<'a>(&'a self, _: &'a str, _: &'a ApprovalQuestion) -> BoxFuture<'a, ApprovalAnswer> {
+        Box::pin(std::future::ready(ApprovalAnswer::AllowOnce))
+    }
+
+    fn stands(&self, _: Vec<GrantRecord>) {}
+}
+
+impl Elicitor for PermissiveEditor {
+    fn elicit<'a>(&'a self, _: &'a Elicitation) -> BoxFuture<'a, ElicitationAnswer> {
+        Box::pin(std::future::ready(ElicitationAnswer::Cancel))
+    }
+}
+
+impl Editor for PermissiveEditor {
+    fn read<'a>(&'a self, _: &'a Path) -> BoxFuture<'a, Option<String>> {
+        Box::pin(std::future::ready(Some("being typed\n".to_owned())))
+    }
+
+    fn write<'a>(&'a self, _: &'a Path, _: &'a str) -> BoxFuture<'a, EditorWriteOutcome> {
+        Box::pin(std::future::ready(EditorWriteOutcome::NotTaken))
+    }
+}
+
+impl CallObserver for PermissiveEditor {
+    fn described(&self, _: String, _: ToolKind, _: Vec<FilePosition>) {}
+
+    fn progress(&self, _: String) {}
+}
+
+async fn call(hands: &dyn ToolBackend, tool: &str, input: Value) -> (ToolCallStatus, String) {
+    let dialect = DialectName::Canonical;
+    let call = BackendCall { id: "c".to_owned(), tool: tool.to_owned(), input, dialect };
+    let BackendResult { status, content, .. } =
+        hands.call(call, CancellationToken::new(), Arc::new(PermissiveEditor)).await;
+    match content.into_iter().next() {
+        Some(ResultContent::Text { text }) => (status, text),
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn tools(hands: &dyn ToolBackend) -> Vec<String> {
+    let bench = hands.bench(DialectName::Canonical).await.unwrap();
+    bench.tools.iter().map(|tool| tool.canonical.clone()).collect()
+}
+
+/// Waits for something that others do.
+async fn until(what: &str, is_so: impl AsyncFn() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !is_so().await {
+        assert!(Instant::now() < deadline, "{what} within {PATIENCE:?}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+#[tokio::test]
+async fn folders_that_cannot_be_worked_in_are_said_to_be() {
+    let rig = EditorFixture::new(&json!({}));
+    std::fs::write(rig.path("file"), "").unwrap();
+    symlink("/", rig.path("all")).unwrap();
+    let (work, lib) = (rig.path("work"), rig.path("lib"));
+    for (cwd, additional, expected) in [
+        ("work".into(), vec![], "is not absolute"),
+        (rig.path("missing"), vec![], "does not exist"),
+        (rig.path("file"), vec![], "file"),
+        (rig.path("all"), vec![], "`/` is the whole machine"),
+        (work.clone(), vec!["lib".into()], "is not absolute"),
+        (work.clone(), vec![lib.clone(), rig.path("missing")], "does not exist"),
+        (work.clone(), vec![lib.clone(); FOLDERS_MAX + 1], "name fewer"),
+    ] {
+        let error = rig.bench.check(&cwd, &additional).await.unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+        let order = ToolHostRequest { cwd, additional, ..rig.order("s") };
+        assert_eq!(rig.bench.open(order).await.err().unwrap().to_string(), error);
+    }
+    rig.bench.check(&work, &[lib, rig.path("work/inner")]).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_bench_has_the_folders_and_buffers_of_its_editor() {
+    let rig = EditorFixture::new(&json!({"permissions": {"mode": "accept-edits"}}));
+    std::fs::write(rig.path("lib/a.txt"), "on disk\n").unwrap();
+    let read = json!({"file_path": rig.path("lib/a.txt")});
+    let order = ToolHostRequest {
+        additional: vec![rig.path("lib"), rig.path("work/inner")],
+        editor: Some(Arc::new(PermissiveEditor)),
+        ..rig.order("one")
+    };
+    let SessionToolHost { hands, own_mode, .. } = rig.bench.open(order).await.unwrap();
+    assert_eq!((own_mode, hands.folder()), (PermissionMode::AcceptEdits, Some(rig.path("work"))));
+    let (status, said) = call(&*hands, "Read", read.clone()).await;
+    assert!(status == ToolCallStatus::Completed && said.contains("being typed"), "{said}");
+    let additional = vec![rig.path("lib")];
+    let order = ToolHostRequest { additional, ..rig.order("two") };
+    let other = rig.bench.open(order).await.unwrap().hands;
+    let (_, said) = call(&*other, "Read", read).await;
+    assert!(said.contains("on disk"), "a buffer is of one session: {said}");
+}
+
+#[tokio::test]
+async fn the_servers_of_a_session_are_its_own_and_end_with_it() {
+    let rig = EditorFixture::new(&json!({"permissions": {"deny": ["bad__*"]}}));
+    let mut servers = vec![rig.server("My Server", "${HOME}"), rig.server("bad", "s3cret")];
+    servers.push(SessionMcpServer {
+        name: "plain".to_owned(),
+        how: SessionServerTransport::Http {
+            url: "http://example.com/?key=s3cret".to_owned(),
+            headers: BTreeMap::from([("authorization".to_owned(), "s3cret".to_owned())]),
+        },
+    });
+    let order = ToolHostRequest { servers, ..rig.order("one") };
+    let hands = rig.bench.open(order).await.unwrap().hands;
+    let is_there = async || tools(&*hands).await.iter().any(|tool| tool == "My-Server__echo");
+    until("its tools are there", is_there).await;
+    let (status, said) = call(&*hands, "My-Server__env", json!({})).await;
+    assert_eq!(status, ToolCallStatus::Completed, "{said}");
+    let env: Value = serde_json::from_str(&said).unwrap();
+    assert_eq!(env["GIVEN"], "${HOME}".len(), "it is meant as it is written");
+    assert!(!tools(&*hands).await.iter().any(|tool| tool.starts_with("bad")));
+
+    let other = rig.bench.open(rig.order("two")).await.unwrap().hands;
+    assert!(!tools(&*other).await.iter().any(|tool| tool.contains("__")), "those of one session");
+
+    let told = rig.terminal.err.written();
+    assert!(told.contains("`plain` (your editor) is not used") && told.contains("https"), "{told}");
+    assert!(!told.contains("s3cret"), "{told}");
+    assert!(rig.processes() > 0);
+    drop(hands);
+    until("the server ends with its session", async || rig.processes() == 0).await;
+}

@@ -1,0 +1,296 @@
+//! The environment, read once. Nothing else in zero looks at a variable.
+
+use std::ffi::OsString;
+use std::io::{self, IsTerminal};
+use std::path::{Path, PathBuf};
+
+use zero_runtime::CommandSettings;
+use zero_sandbox::StateDir;
+
+use crate::exit::UsageError;
+
+/// What the environment says.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct EnvironmentConfig {
+    home: Option<PathBuf>,
+    xdg_state_home: Option<PathBuf>,
+    xdg_config_home: Option<PathBuf>,
+    cwd: Option<PathBuf>,
+    /// This program, by its full path.
+    program: Option<PathBuf>,
+    search_path: Vec<PathBuf>,
+    /// Entries of `PATH` that mean another folder in each working directory.
+    relative_search_path: Vec<PathBuf>,
+    /// Variables that are set to a relative folder, and so count as unset.
+    relative_variables: Vec<&'static str>,
+    /// All of it that is text: what commands get is picked from this.
+    environment: Vec<(String, String)>,
+    /// Files with secrets that this process was told of, beside those that settings name.
+    secret_files: Vec<PathBuf>,
+    /// Which events to log, in the syntax of `tracing`; nothing is logged when absent.
+    pub(crate) log: Option<String>,
+    /// What is known of the three standard streams.
+    pub(crate) streams: StandardStreams,
+}
+
+/// What is known of the three standard streams.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct StandardStreams {
+    pub(crate) stdin_is_terminal: bool,
+    pub(crate) stdout_is_terminal: bool,
+    pub(crate) stderr_is_terminal: bool,
+    /// Whether colours are welcome on a terminal.
+    pub(crate) colours: bool,
+    /// Whether a terminal shows more than ASCII.
+    pub(crate) utf8: bool,
+    /// Columns of the terminal, where there is one.
+    pub(crate) columns: Option<usize>,
+}
+
+impl EnvironmentConfig {
+    /// Reads the environment.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the one place that reads the environment"
+    )]
+    pub(crate) fn from_env() -> Self {
+        let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+        let dumb = set("TERM").is_some_and(|term| term == "dumb");
+        let path = set("PATH").unwrap_or_default();
+        let (search_path, relative_search_path) = match path.is_empty() {
+            true => (Vec::new(), Vec::new()),
+            false => std::env::split_paths(&path).partition(|path| path.is_absolute()),
+        };
+        let is_relative =
+            |name: &&str| set(name).is_some_and(|value| PathBuf::from(value).is_relative());
+        let folders = ["HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME"];
+        Self {
+            home: set("HOME").and_then(absolute),
+            xdg_state_home: set("XDG_STATE_HOME").and_then(absolute),
+            xdg_config_home: set("XDG_CONFIG_HOME").and_then(absolute),
+            cwd: std::env::current_dir().ok(),
+            program: std::env::current_exe().ok(),
+            search_path,
+            relative_search_path,
+            relative_variables: folders.into_iter().filter(is_relative).collect(),
+            environment: std::env::vars_os()
+                .filter_map(|(name, value)| {
+                    Some((name.into_string().ok()?, value.into_string().ok()?))
+                })
+                .collect(),
+            secret_files: Vec::new(),
+            log: set("ZERO_LOG").map(|filter| filter.to_string_lossy().into_owned()),
+            streams: StandardStreams {
+                stdin_is_terminal: io::stdin().is_terminal(),
+                stdout_is_terminal: io::stdout().is_terminal(),
+                stderr_is_terminal: io::stderr().is_terminal(),
+                colours: set("NO_COLOR").is_none() && !dumb,
+                utf8: ["LC_ALL", "LC_CTYPE", "LANG"]
+                    .into_iter()
+                    .find_map(set)
+                    .is_some_and(|locale| is_utf8(&locale.to_string_lossy())),
+                columns: terminal_size::terminal_size().map(|(width, _)| usize::from(width.0)),
+            },
+        }
+    }
+
+    /// What `~` means.
+    pub(crate) fn home(&self) -> Option<&Path> {
+        self.home.as_deref()
+    }
+
+    /// Where relative paths on the command line start.
+    pub(crate) fn cwd(&self) -> Result<&Path, UsageError> {
+        self.cwd.as_deref().ok_or_else(|| {
+            UsageError(
+                "the current folder cannot be read; change to one that exists and try again"
+                    .to_owned(),
+            )
+        })
+    }
+
+    /// The person's own settings. When nothing says where their home is, nobody may go on without
+    /// them: what is missing might be the rule that forbids.
+    pub(crate) fn settings_file(&self) -> Result<PathBuf, UsageError> {
+        let config_home = self.config_home().ok_or_else(|| {
+            UsageError(
+                "zero does not know where your settings are; set HOME or XDG_CONFIG_HOME to an absolute path"
+                    .to_owned(),
+            )
+        })?;
+        Ok(config_home.join("zero/settings.json"))
+    }
+
+    /// The folder of the person's settings, of all programs.
+    pub(crate) fn config_home(&self) -> Option<PathBuf> {
+        let usual = || self.home.as_ref().map(|home| home.join(".config"));
+        self.xdg_config_home.clone().or_else(usual)
+    }
+
+    /// This program, by its full path.
+    pub(crate) fn program(&self) -> Option<&Path> {
+        self.program.as_deref()
+    }
+
+    /// The same environment with another home, where one was named: everything that is kept under a
+    /// home is then looked for under that one.
+    pub(crate) fn with_home(&self, home: Option<PathBuf>, named: bool) -> Self {
+        if !named {
+            return self.clone();
+        }
+        Self { home, xdg_config_home: None, xdg_state_home: None, ..self.clone() }
+    }
+
+    /// Files with secrets that this process was told of.
+    pub(crate) fn secret_files(&self) -> &[PathBuf] {
+        &self.secret_files
+    }
+
+    /// The same, told of more such files.
+    pub(crate) fn with_secret_files(mut self, files: impl IntoIterator<Item = PathBuf>) -> Self {
+        self.secret_files.extend(files);
+        self
+    }
+
+    /// Where a file lies that is written so in settings or on the command line. Where nothing says
+    /// where relative paths start, such a one is none.
+    pub(crate) fn file(&self, written: &str) -> Option<PathBuf> {
+        match (written.strip_prefix("~/"), self.home()) {
+            (Some(rest), Some(home)) => Some(home.join(rest)),
+            _ => Some(self.cwd.as_ref()?.join(written)),
+        }
+    }
+
+    /// What holds for the commands of a host.
+    pub(crate) fn commands(&self) -> CommandSettings {
+        let settings = self.settings_file();
+        let own = settings.ok().and_then(|file| file.parent().map(Path::to_owned));
+        CommandSettings {
+            home: self.home.clone(),
+            own: own.into_iter().collect(),
+            environment: self.environment.clone(),
+            ..CommandSettings::default()
+        }
+    }
+
+    /// The value of a variable, where it is text.
+    pub(crate) fn variable(&self, name: &str) -> Option<&str> {
+        let set = self.environment.iter().find(|(set, _)| set == name);
+        set.map(|(_, value)| value.as_str())
+    }
+
+    /// Folders in which programs are found, in order.
+    pub(crate) fn search_path(&self) -> &[PathBuf] {
+        &self.search_path
+    }
+
+    /// Entries of `PATH` that are not looked at, because they mean another folder each time.
+    pub(crate) fn relative_search_path(&self) -> &[PathBuf] {
+        &self.relative_search_path
+    }
+
+    /// Variables whose folder is not looked at, because it is relative.
+    pub(crate) fn relative_variables(&self) -> &[&'static str] {
+        &self.relative_variables
+    }
+
+    /// Where zero keeps what can be made again; nowhere when nothing says where.
+    pub(crate) fn cache(&self) -> Option<StateDir> {
+        let named = self.variable("XDG_CACHE_HOME").and_then(|named| absolute(named.into()));
+        let usual = || self.home.as_ref().map(|home| home.join(".cache"));
+        named.or_else(usual).map(|cache| StateDir::new(cache.join("zero")))
+    }
+
+    /// Where zero keeps its audit log, journal and oversized results.
+    pub(crate) fn state(&self) -> Result<StateDir, UsageError> {
+        let state_home = match (&self.xdg_state_home, &self.home) {
+            (Some(state_home), _) => state_home.clone(),
+            (None, Some(home)) => home.join(".local/state"),
+            (None, None) => {
+                return Err(UsageError(
+                    "zero does not know where to keep its audit log and journal; set HOME or XDG_STATE_HOME to an absolute path"
+                        .to_owned(),
+                ));
+            }
+        };
+        Ok(StateDir::new(state_home.join("zero")))
+    }
+}
+
+/// Whether a locale such as `C.UTF-8` has letters beyond ASCII.
+fn is_utf8(locale: &str) -> bool {
+    let locale = locale.to_ascii_lowercase();
+    locale.contains("utf-8") || locale.contains("utf8")
+}
+
+/// A relative folder would mean another one in each working directory; such a value counts as unset.
+fn absolute(value: OsString) -> Option<PathBuf> {
+    Some(PathBuf::from(value)).filter(|path| path.is_absolute())
+}
+
+#[cfg(test)]
+impl EnvironmentConfig {
+    /// The same environment with one more variable.
+    pub(crate) fn with_variable(mut self, name: &str, value: &str) -> Self {
+        self.environment.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// The environment of a test: everything lies in `folder`, and nothing is a terminal.
+    pub(crate) fn for_test(folder: &Path) -> Self {
+        Self { home: Some(folder.join("home")), cwd: Some(folder.to_owned()), ..Self::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(home: Option<&str>, xdg: Option<&str>, expected: Option<&str>) {
+        let path = |text: Option<&str>| text.map(OsString::from).and_then(absolute);
+        let config = EnvironmentConfig {
+            home: path(home),
+            xdg_state_home: path(xdg),
+            ..EnvironmentConfig::default()
+        };
+        let state = config.state().ok().map(|state| state.path().to_owned());
+        assert_eq!(state.as_deref(), expected.map(Path::new));
+    }
+
+    #[test]
+    fn the_state_folder_follows_the_xdg_rules() {
+        check(Some("/home/me"), None, Some("/home/me/.local/state/zero"));
+        check(Some("/home/me"), Some("/state"), Some("/state/zero"));
+        check(Some("/home/me"), Some("relative"), Some("/home/me/.local/state/zero"));
+        check(None, Some("/state"), Some("/state/zero"));
+        check(None, None, None);
+    }
+
+    #[test]
+    fn a_locale_says_which_letters_there_are() {
+        for (locale, expected) in
+            [("C.UTF-8", true), ("de_DE.utf8", true), ("C", false), ("POSIX", false)]
+        {
+            assert_eq!(is_utf8(locale), expected, "{locale}");
+        }
+    }
+
+    #[test]
+    fn so_does_the_settings_file() {
+        for (home, xdg, expected) in [
+            (Some("/me"), None, Some("/me/.config/zero/settings.json")),
+            (Some("/me"), Some("/config"), Some("/config/zero/settings.json")),
+            (Some("/me"), Some("relative"), Some("/me/.config/zero/settings.json")),
+            (None, None, None),
+        ] {
+            let path = |text: Option<&str>| text.map(OsString::from).and_then(absolute);
+            let config = EnvironmentConfig {
+                home: path(home),
+                xdg_config_home: path(xdg),
+                ..EnvironmentConfig::default()
+            };
+            assert_eq!(config.settings_file().ok().as_deref(), expected.map(Path::new));
+        }
+    }
+}

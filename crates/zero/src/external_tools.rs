@@ -1,0 +1,156 @@
+//! The tools that somebody else brings to a host: MCP servers, and a command of the project.
+//!
+//! What is known from last time is there at once. Whatever has to be started for the rest is
+//! started where somebody asks for it, or in the background, and nobody waits for it who did not
+//! ask.
+
+use std::sync::Arc;
+
+use zero_acp::SessionMcpServer;
+use zero_core::{ErrorReason, ToolError};
+use zero_mcp::client::credentials::{CredentialVault, DesktopKeyring};
+use zero_mcp::client::{McpServerSet, McpServerSetConfig, RemoteServerAccess, ServerPool};
+use zero_runtime::{Elicitor, ToolHost};
+use zero_tools::tool_discovery::{LIST_TIMEOUT, PREFIX, ToolDiscovery, ToolDiscoveryConfig};
+
+use crate::AppContext;
+use crate::settings::WorkspaceSettings;
+use crate::settings::mcp_servers::ConfiguredMcpServers;
+
+/// What brings tools to a host from outside.
+pub(crate) struct ExternalTools {
+    /// The MCP servers.
+    pub(crate) servers: Arc<McpServerSet>,
+    /// The command, if there is one.
+    pub(crate) discovery: Option<Arc<ToolDiscovery>>,
+    /// Whether the command may run before anybody asks for its tools.
+    discovers_unasked: bool,
+    host: Arc<ToolHost>,
+}
+
+impl AppContext {
+    /// What the settings bring to a host. Nothing is started and nothing registered yet. What
+    /// cannot be used is told.
+    pub(crate) fn outside(
+        &self,
+        host: &Arc<ToolHost>,
+        settings: &WorkspaceSettings,
+        elicitor: Option<Arc<dyn Elicitor>>,
+    ) -> ExternalTools {
+        self.outside_and(host, settings, &[], elicitor)
+    }
+
+    /// The same with servers that an editor names for one session.
+    pub(crate) fn outside_and(
+        &self,
+        host: &Arc<ToolHost>,
+        settings: &WorkspaceSettings,
+        named: &[SessionMcpServer],
+        elicitor: Option<Arc<dyn Elicitor>>,
+    ) -> ExternalTools {
+        let known = settings.mcp_servers_and(&self.config, host.workspace().cwd(), named);
+        for one in &known.problems {
+            self.terminal.note(&format!(
+                "MCP server `{}` ({}) is not used: {}",
+                one.alias, one.written_at, one.why
+            ));
+        }
+        self.outside_of(host, settings, known, elicitor)
+    }
+
+    /// The same with these servers only, and without a word about the others.
+    pub(crate) fn outside_of(
+        &self,
+        host: &Arc<ToolHost>,
+        settings: &WorkspaceSettings,
+        servers: ConfiguredMcpServers,
+        elicitor: Option<Arc<dyn Elicitor>>,
+    ) -> ExternalTools {
+        let roots: Vec<String> =
+            host.workspace().roots().map(|root| root.display().to_string()).collect();
+        let servers = McpServerSet::new(McpServerSetConfig {
+            services: host.services(),
+            web: web(host),
+            registry: Arc::clone(host.registry()),
+            state: host.state().clone(),
+            definitions: servers.definitions,
+            schema_tokens_max: settings.tool_schema_budget() as usize,
+            elicitor,
+            pool: Arc::new(ServerPool::default()),
+            confined_by: roots.join("\n"),
+        });
+        let commands = settings.tool_commands();
+        let discovers_unasked = commands.as_ref().is_some_and(|commands| commands.is_of_project);
+        let discovery = commands.and_then(|commands| {
+            Some(Arc::new(ToolDiscovery::new(ToolDiscoveryConfig {
+                list: commands.discovery,
+                call: commands.call?,
+                folder: host.workspace().cwd().to_owned(),
+                list_timeout: LIST_TIMEOUT,
+                state: host.state().clone(),
+                services: host.services(),
+            })))
+        });
+        ExternalTools { servers, discovery, discovers_unasked, host: Arc::clone(host) }
+    }
+}
+
+/// How servers are reached that run elsewhere, and where logins are kept.
+pub(crate) fn web(host: &ToolHost) -> RemoteServerAccess {
+    RemoteServerAccess {
+        guard: host.guard().clone(),
+        credentials: Arc::new(CredentialVault::new(host.state(), Arc::new(DesktopKeyring::LOGINS))),
+    }
+}
+
+impl ExternalTools {
+    /// Registers what is known from last time. Starts nothing.
+    pub(crate) fn register_known(&self) {
+        self.servers.register_known();
+        if let Some(discovery) = &self.discovery {
+            discovery.register_known(self.host.registry());
+        }
+    }
+
+    /// Starts in the background whatever nobody knows yet. The person's own command runs in any
+    /// folder, and would run what it finds there: it waits until somebody asks for its tools.
+    pub(crate) fn start_unknown(&self) {
+        self.servers.start_unknown();
+        let discovery = self.discovery.clone().filter(|_| self.discovers_unasked);
+        if let Some(discovery) = discovery.filter(|discovery| !discovery.has_run()) {
+            let registry = Arc::clone(self.host.registry());
+            tokio::spawn(async move {
+                if let Err(error) = discovery.refresh(&registry).await {
+                    tracing::warn!(%error, "the command that lists tools failed");
+                }
+            });
+        }
+    }
+
+    /// Sees to it that a tool is there that somebody calls by name, if anybody brings it.
+    pub(crate) async fn bring(&self, name: &str) -> Result<(), ToolError> {
+        let Some((prefix, _)) = name.split_once("__") else { return Ok(()) };
+        if self.host.registry().get(name).is_some() {
+            return Ok(());
+        }
+        if prefix == PREFIX {
+            let Some(discovery) = &self.discovery else { return Ok(()) };
+            let refreshed = discovery.refresh(self.host.registry()).await;
+            return refreshed.map(drop).map_err(|error| unavailable(&error));
+        }
+        if self.servers.status().iter().any(|server| server.alias == prefix) {
+            let ready = self.servers.ready(prefix).await;
+            return ready.map_err(|error| error.for_call(prefix));
+        }
+        Ok(())
+    }
+
+    /// Ends what was started.
+    pub(crate) async fn stop(&self) {
+        self.servers.stop().await;
+    }
+}
+
+fn unavailable(error: &dyn std::error::Error) -> ToolError {
+    ToolError::failed(ErrorReason::ServerUnavailable, error.to_string())
+}

@@ -1,0 +1,243 @@
+//! The gateway that commands talk to: one elsewhere, or the one in this process. They are spoken to
+//! in the same words, so there is one way to do each thing.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use zero_client::url_dialer::{UrlDialer, near_side};
+use zero_gateway::{AuthConfig, Gateway, Principal};
+use zero_sandbox::ConfigFile;
+use zero_wire::client::{
+    ConnectOptions, FingerprintParseError, GatewayClient, GatewayCredentials, GatewayEvents,
+    GatewayTarget, GatewayUrl, GatewayUrlError,
+};
+use zero_wire::handshake::{ClientId, ClientInfo, ClientMode};
+use zero_wire::method::TokenScope;
+use zero_wire::zero_sessions::CAP_EVENTS;
+
+use crate::AppContext;
+use crate::cli::RemoteGatewayArgs;
+use crate::device_key::DeviceKeyFile;
+use crate::exit::UsageError;
+use crate::secret;
+use crate::settings::WorkspaceSettings;
+use crate::settings::gateway::RemoteGatewaySetting;
+use crate::token_holder::THIS_MACHINE;
+
+/// How long runs may go on when the program ends.
+pub(crate) const GRACE: Duration = Duration::from_secs(2);
+/// File of the token that `zero gateway` makes, in zero's own folder.
+pub(crate) const TOKEN_FILE: &str = "gateway.token";
+
+/// A gateway that was connected to.
+pub(crate) struct CliGatewayConnection {
+    pub(crate) client: GatewayClient,
+    pub(crate) events: GatewayEvents,
+    /// The one in this process, if it is that.
+    embedded: Option<Gateway>,
+}
+
+/// Where a gateway is, and how to come in.
+struct RemoteGatewayTarget {
+    url: GatewayUrl,
+    credentials: GatewayCredentials,
+    fingerprint: Option<String>,
+    allow_plaintext: bool,
+}
+
+impl AppContext {
+    /// Connects to the gateway that was named, or to one in this process.
+    pub(crate) async fn connect(
+        &self,
+        args: &RemoteGatewayArgs,
+        settings: &WorkspaceSettings,
+        settings_files: &[PathBuf],
+        cwd: &Path,
+    ) -> anyhow::Result<CliGatewayConnection> {
+        let options = |auth| ConnectOptions {
+            caps: vec![CAP_EVENTS.to_owned()],
+            auth,
+            ..ConnectOptions::new(client_info())
+        };
+        if let Some(remote) = self.remote(args, settings)? {
+            let mut options = options(remote.credentials);
+            options.allow_plaintext = remote.allow_plaintext;
+            let pin = remote.fingerprint.map(|pin| pin.parse()).transpose();
+            options.tls_fingerprint =
+                pin.map_err(|error: FingerprintParseError| UsageError(error.to_string()))?;
+            options.extra_roots = settings.extra_roots(&self.config)?;
+            let (client, events) =
+                GatewayClient::connect(GatewayTarget::Url(remote.url), options).await?;
+            return Ok(CliGatewayConnection { client, events, embedded: None });
+        }
+        let gateway =
+            self.gateway(settings, settings_files, cwd.to_owned(), AuthConfig::nobody()).await?;
+        let gateway = Gateway::new(gateway);
+        let (near, far) = zero_wire::pipe::pipe();
+        gateway.attach(far, this_person());
+        let target = GatewayTarget::Pipe(near);
+        let connected =
+            GatewayClient::connect(target, options(GatewayCredentials::default())).await;
+        let (client, events) = connected.context("could not start the gateway in this process")?;
+        Ok(CliGatewayConnection { client, events, embedded: Some(gateway) })
+    }
+
+    /// How the gateway elsewhere is dialled that was named, if one was.
+    pub(crate) fn dial(
+        &self,
+        args: &RemoteGatewayArgs,
+        settings: &WorkspaceSettings,
+    ) -> anyhow::Result<Option<UrlDialer>> {
+        let Some(remote) = self.remote(args, settings)? else { return Ok(None) };
+        let mut options = self.near_side(remote.credentials);
+        options.allow_plaintext = remote.allow_plaintext;
+        let pin = remote.fingerprint.map(|pin| pin.parse()).transpose();
+        options.tls_fingerprint =
+            pin.map_err(|error: FingerprintParseError| UsageError(error.to_string()))?;
+        options.extra_roots = settings.extra_roots(&self.config)?;
+        let device = DeviceKeyFile::new(self.config.state()?);
+        Ok(Some(UrlDialer::new(remote.url, options).with_device(Arc::new(device))))
+    }
+
+    /// How a gateway is greeted by what stands between it and an editor.
+    pub(crate) fn near_side(&self, auth: GatewayCredentials) -> ConnectOptions {
+        near_side(ConnectOptions { auth, ..ConnectOptions::new(client_info()) })
+    }
+
+    /// The gateway elsewhere that was named. Credentials of the settings go to the address of the
+    /// settings and to no other.
+    fn remote(
+        &self,
+        args: &RemoteGatewayArgs,
+        settings: &WorkspaceSettings,
+    ) -> anyhow::Result<Option<RemoteGatewayTarget>> {
+        let configured = settings.gateway().remote.unwrap_or_default();
+        let named = RemoteGatewaySetting {
+            url: args.url.clone(),
+            token: args.token.clone(),
+            token_file: args.token_file.as_ref().map(|file| file.display().to_string()),
+            password_file: args.password_file.as_ref().map(|file| file.display().to_string()),
+            tls_fingerprint: args.tls_fingerprint.clone(),
+            allow_plaintext: args.allow_plaintext,
+        };
+        let (url, from) = match (&args.url, &configured.url) {
+            (Some(url), _) => (address(url, "--url")?, named),
+            (None, Some(url)) => (address(url, "gateway.remote.url")?, named.or(configured)),
+            (None, None) => {
+                return args.are_for_nobody().map_or(Ok(None), |error| Err(error.into()));
+            }
+        };
+        if args.token.is_some() || args.password.is_some() {
+            self.terminal.note("others on this machine can see what stands on a command line; `--token-file` and `--password-file` keep it to you");
+        }
+        let token = match (&from.token, &from.token_file) {
+            (Some(token), _) => Some(token.clone()),
+            (None, Some(file)) => Some(secret::from_file(self, file, "token")?),
+            (None, None) => None,
+        };
+        let password = match (&args.password, &from.password_file) {
+            (Some(password), _) => Some(password.clone()),
+            (None, Some(file)) => Some(secret::from_file(self, file, "password")?),
+            (None, None) => None,
+        };
+        let credentials = match (token, password) {
+            (Some(token), _) => GatewayCredentials::token(token),
+            (None, Some(password)) => GatewayCredentials::password(password),
+            (None, None) => self.own_token(&url),
+        };
+        Ok(Some(RemoteGatewayTarget {
+            url,
+            credentials,
+            fingerprint: from.tls_fingerprint,
+            allow_plaintext: from.allow_plaintext,
+        }))
+    }
+
+    /// The token that a gateway on this machine made for this person, if that is where it goes.
+    fn own_token(&self, url: &GatewayUrl) -> GatewayCredentials {
+        let file = self.config.state().ok().filter(|_| url.is_loopback());
+        let file = file.map(|state| ConfigFile::Own(state.path().join(TOKEN_FILE)));
+        let token = file.and_then(|file| file.read(secret::FILE_BYTES_MAX).ok().flatten());
+        let token = token.and_then(|bytes| String::from_utf8(bytes).ok());
+        token.map_or_else(GatewayCredentials::default, |token| {
+            GatewayCredentials::token(token.trim().to_owned())
+        })
+    }
+}
+
+/// The address that stands there. It is not repeated where it is none: it may hold a secret.
+fn address(written: &str, at: &str) -> Result<GatewayUrl, UsageError> {
+    written.parse().map_err(|error: GatewayUrlError| UsageError(format!("`{at}`: {error}")))
+}
+
+impl CliGatewayConnection {
+    /// Ends it; what runs in this process is given a moment.
+    pub(crate) async fn close(self) {
+        self.client.close().await;
+        if let Some(gateway) = self.embedded {
+            gateway.shut_down(GRACE).await;
+        }
+    }
+}
+
+impl RemoteGatewayArgs {
+    /// What is wrong where no gateway is named: these arguments say how to come in at one. Whoever
+    /// gives a token and forgets the address must not find themselves somewhere else.
+    fn are_for_nobody(&self) -> Option<UsageError> {
+        let given = [
+            ("--token", self.token.is_some()),
+            ("--token-file", self.token_file.is_some()),
+            ("--password", self.password.is_some()),
+            ("--password-file", self.password_file.is_some()),
+            ("--tls-fingerprint", self.tls_fingerprint.is_some()),
+            ("--allow-plaintext", self.allow_plaintext),
+        ];
+        let (flag, _) = given.into_iter().find(|(_, is_given)| *is_given)?;
+        Some(UsageError(format!(
+            "`{flag}` is for a gateway, and none is named; give its address with `--url`, or as `gateway.remote.url` in settings"
+        )))
+    }
+}
+
+impl RemoteGatewaySetting {
+    /// What is said here, and where nothing is, what `other` says.
+    fn or(self, other: Self) -> Self {
+        let has_secret = self.token.is_some() || self.token_file.is_some();
+        Self {
+            url: self.url.or(other.url),
+            token: self.token.or(other.token.filter(|_| !has_secret)),
+            token_file: self.token_file.or(other.token_file.filter(|_| !has_secret)),
+            password_file: self.password_file.or(other.password_file),
+            tls_fingerprint: self.tls_fingerprint.or(other.tls_fingerprint),
+            allow_plaintext: self.allow_plaintext || other.allow_plaintext,
+        }
+    }
+}
+
+/// The person whose machine this is: the sessions that they open are theirs, however they come.
+pub(crate) fn this_person() -> Principal {
+    everything(THIS_MACHINE)
+}
+
+/// Somebody who may do everything.
+pub(crate) fn everything(name: &str) -> Principal {
+    Principal::new(name, vec![TokenScope::Admin])
+}
+
+/// Who we are, in the words that every gateway of the family knows.
+fn client_info() -> ClientInfo {
+    ClientInfo {
+        id: ClientId::Cli,
+        display_name: Some("zero".to_owned()),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        build_id: None,
+        platform: std::env::consts::OS.to_owned(),
+        device_family: None,
+        model_identifier: None,
+        time_zone: None,
+        mode: ClientMode::Cli,
+        instance_id: None,
+    }
+}

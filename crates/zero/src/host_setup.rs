@@ -1,0 +1,202 @@
+//! From a command line to a host with its tools.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::Context;
+use zero_core::{ToolError, ToolName};
+use zero_lsp::{FolderTrustCheck, LanguageServerLimits, LanguageServers, LanguageServersConfig};
+use zero_runtime::dialect::{BUILTIN, DialectTool};
+use zero_runtime::notes::NoteStoreSet;
+use zero_runtime::{Dialect, DialectName, ToolHost, ToolHostConfig, ToolRegistry, erase};
+use zero_sandbox::{StateDir, Workspace};
+use zero_tools::web_search::WebSearchTool;
+
+use crate::AppContext;
+use crate::environment::EnvironmentConfig;
+use crate::exit::UsageError;
+use crate::settings::WorkspaceSettings;
+use crate::trust::TrustStore;
+
+impl AppContext {
+    /// The tools as a dialect offers them: zero's own, in the order zero brings them whatever they
+    /// are called, and those that others bring here as far as they are known. Starts nothing. One
+    /// that somebody `asks_for` by name is among them also where it would have to be searched for.
+    pub(crate) fn offered(
+        &self,
+        dialect: DialectName,
+        asks_for: Option<&str>,
+    ) -> anyhow::Result<Vec<DialectTool>> {
+        Ok(self.in_dialect(&*self.registry(asks_for)?, dialect))
+    }
+
+    /// The tools of a registry as a dialect offers them, in the order zero brings them.
+    pub(crate) fn in_dialect(
+        &self,
+        registry: &ToolRegistry,
+        dialect: DialectName,
+    ) -> Vec<DialectTool> {
+        let mut offered = Dialect::new(dialect).offered(registry);
+        zero_mcp::server::in_order(&mut offered, &self.tool_order());
+        offered
+    }
+
+    /// Every tool that is known here. Starts nothing.
+    pub(crate) fn registry(&self, asks_for: Option<&str>) -> anyhow::Result<Arc<ToolRegistry>> {
+        let registry = match self.known_tools() {
+            Ok(registry) => registry,
+            Err(error) => {
+                let what = "the tools that MCP servers and commands bring are not among these";
+                self.terminal.note(&format!("{what}: {error:#}"));
+                let registry = ToolRegistry::default();
+                registry.add(BUILTIN, self.tools.to_vec()).context("the built-in tools clash")?;
+                Arc::new(registry)
+            }
+        };
+        if let Some(Ok(name)) = asks_for.map(ToolName::new) {
+            registry.reveal(&[name]);
+        }
+        Ok(registry)
+    }
+
+    /// zero's own tools, in the order zero brings them.
+    pub(crate) fn tool_order(&self) -> Vec<ToolName> {
+        self.tools.iter().map(|tool| tool.spec().name.clone()).collect()
+    }
+
+    /// Every tool that is known in the current folder.
+    fn known_tools(&self) -> anyhow::Result<Arc<ToolRegistry>> {
+        let workspace = self.config.workspace(&[])?;
+        let settings = self.settings(&workspace, &[])?;
+        let host = self.idle_host(workspace, &settings)?;
+        self.outside(&host, &settings, None).register_known();
+        Ok(Arc::clone(host.registry()))
+    }
+
+    /// The settings that hold in a workspace, or those of the files that were named instead.
+    pub(crate) fn settings(
+        &self,
+        workspace: &Workspace,
+        files: &[PathBuf],
+    ) -> anyhow::Result<WorkspaceSettings> {
+        if files.is_empty() {
+            let trust = TrustStore::load(&self.config.state()?)?;
+            return Ok(WorkspaceSettings::load(&self.config, workspace.cwd(), &trust)?);
+        }
+        self.settings_of_files(files, workspace.cwd())
+    }
+
+    /// The settings of files that were named, for the current folder.
+    pub(crate) fn settings_of(&self, files: &[PathBuf]) -> anyhow::Result<WorkspaceSettings> {
+        self.settings_of_files(files, self.config.cwd()?)
+    }
+
+    fn settings_of_files(
+        &self,
+        files: &[PathBuf],
+        root: &Path,
+    ) -> anyhow::Result<WorkspaceSettings> {
+        let cwd = self.config.cwd()?;
+        let files: Vec<PathBuf> = files.iter().map(|file| cwd.join(file)).collect();
+        Ok(WorkspaceSettings::load_files(&self.config, &files, root).map_err(UsageError::from)?)
+    }
+
+    /// A host that calls nothing, for those who look after what brings tools.
+    pub(crate) fn idle_host(
+        &self,
+        workspace: Workspace,
+        settings: &WorkspaceSettings,
+    ) -> anyhow::Result<Arc<ToolHost>> {
+        let policy = self.policy(&workspace, settings, None)?;
+        let commands = self.commands(settings, workspace.cwd());
+        let mut config = ToolHostConfig::new(workspace, self.config.state()?);
+        settings.limits(&mut config.limits);
+        config.policy = policy;
+        config.commands = commands;
+        Ok(Arc::new(self.host(config, settings)?))
+    }
+
+    /// Lets a host use language servers, for folders that are trusted. None is started before somebody
+    /// asks it.
+    pub(crate) fn add_language_servers(
+        &self,
+        host: &ToolHost,
+        settings: &WorkspaceSettings,
+        trust: FolderTrustCheck,
+    ) {
+        host.keep(Arc::new(LanguageServers::new(LanguageServersConfig {
+            services: host.services(),
+            definitions: settings.lsp_servers(self.config.home()).definitions,
+            search_path: self.config.search_path().to_vec(),
+            roots: host.workspace().roots().map(Path::to_owned).collect(),
+            trust,
+            cache: self.config.cache().map(|cache| cache.child("lsp")),
+            bounds: LanguageServerLimits::default(),
+        })));
+    }
+
+    /// Says of a folder whether the person trusts it when they are asked.
+    fn trust(&self, state: &StateDir) -> FolderTrustCheck {
+        let (config, state) = (self.config.clone(), state.clone());
+        Arc::new(move |folder| TrustStore::check(&config, &state, folder))
+    }
+
+    /// A host with the tools that come with zero, as the settings want them.
+    pub(crate) fn host(
+        &self,
+        config: ToolHostConfig,
+        settings: &WorkspaceSettings,
+    ) -> anyhow::Result<ToolHost> {
+        let hooks = settings.hooks(self.config.home());
+        let extra_roots = settings.extra_roots(&self.config)?;
+        let host = ToolHost::new(ToolHostConfig { hooks, extra_roots, ..config });
+        let mut tools = self.tools.to_vec();
+        let engines = settings.search_engines(&self.config);
+        if !engines.is_empty() {
+            let search = erase(WebSearchTool::new(engines));
+            let name = &search.spec().name;
+            tools.iter_mut().filter(|tool| tool.spec().name == *name).for_each(|tool| {
+                *tool = Arc::clone(&search);
+            });
+        }
+        host.registry().add(BUILTIN, tools).context("the built-in tools clash")?;
+        self.add_language_servers(&host, settings, self.trust(host.state()));
+        host.keep(Arc::new(self.memories(host.state().clone())));
+        Ok(host)
+    }
+
+    /// Where notes are kept: those of the person beside their settings, if there is such a folder.
+    pub(crate) fn memories(&self, state: StateDir) -> NoteStoreSet {
+        let settings = self.config.settings_file().ok();
+        NoteStoreSet::new(settings.and_then(|file| file.parent().map(Path::to_owned)), state)
+    }
+}
+
+impl EnvironmentConfig {
+    /// Opens the folders named on the command line, or the current one.
+    pub(crate) fn workspace(&self, folders: &[PathBuf]) -> Result<Workspace, UsageError> {
+        let cwd = self.cwd()?;
+        let folders = match folders {
+            [] => vec![cwd.to_owned()],
+            folders => folders.iter().map(|folder| cwd.join(folder)).collect(),
+        };
+        let home = self.home().map(Path::to_owned);
+        Workspace::open(&folders, home).map_err(|error: ToolError| UsageError(error.message))
+    }
+}
+
+/// What a server with many clients runs on: every processor.
+pub(crate) fn busy_runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .context("could not start the asynchronous runtime")
+}
+
+/// What everything that waits runs on.
+pub(crate) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("could not start the asynchronous runtime")
+}

@@ -1,0 +1,140 @@
+//! The sessions of this machine: where they are kept, which models and agents there are, and what
+//! does the work of those whose tools run here.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::Context;
+use zero_gateway::{AuthConfig, GatewayConfig, GatewayLimits};
+use zero_sandbox::StateDir;
+use zero_sandbox::folder_lease::{self, FolderLease};
+use zero_session::agent::AgentRegistry;
+use zero_session::local_event_bus::LocalEventBus;
+use zero_session::model::catalog::{self, ModelCatalog, ModelConfig};
+use zero_session::node_membership::NodeMembership;
+use zero_session::sessions::{SessionLimits, SessionManager, SessionManagerConfig};
+use zero_session::sqlite_store::SqliteStore;
+
+use crate::AppContext;
+use crate::exit::UsageError;
+use crate::settings::WorkspaceSettings;
+use crate::tool_host_factory::{LocalToolBackendFactory, LocalToolHostFactory};
+
+/// Shelf of the processes that run sessions, one folder each while it lives.
+const NODES: &str = "nodes";
+/// The file that holds all sessions.
+pub(crate) const STORE: &str = "sessions.sqlite";
+
+impl AppContext {
+    /// A gateway in front of the sessions of this machine. `cwd` is the folder of those that name
+    /// none.
+    pub(crate) async fn gateway(
+        &self,
+        settings: &WorkspaceSettings,
+        settings_files: &[PathBuf],
+        cwd: PathBuf,
+        auth: AuthConfig,
+    ) -> anyhow::Result<GatewayConfig> {
+        let workshop = Arc::new(LocalToolHostFactory::new(self.clone(), settings_files.to_vec()));
+        let state = self.config.state()?;
+        // Another process may have the file for a while, and then others are served all the same.
+        let opening = tokio::task::spawn_blocking(move || {
+            let store = SqliteStore::open(&state.path().join(STORE))?;
+            let node =
+                ProcessNode::begin(state).context("could not take a name among processes")?;
+            anyhow::Ok((store, node))
+        });
+        let (store, node) = opening.await.context("zero is shutting down")??;
+        let sessions = SessionManager::start(SessionManagerConfig {
+            store: Arc::new(store),
+            bus: Arc::new(LocalEventBus::new()),
+            agents: self.agents(settings)?,
+            models: self.models(settings)?,
+            hands: Arc::new(LocalToolBackendFactory(Arc::clone(&workshop))),
+            cwd,
+            nodes: Arc::new(node),
+            limits: session_limits(settings),
+        });
+        Ok(GatewayConfig {
+            sessions: sessions.await?,
+            auth,
+            limits: GatewayLimits::default(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            allowed_origins: Vec::new(),
+            allowed_hosts: Vec::new(),
+            tool_metrics: workshop,
+        })
+    }
+
+    /// The models of settings and environment.
+    fn models(&self, settings: &WorkspaceSettings) -> Result<ModelCatalog, UsageError> {
+        let (configs, default) = self.model_configs(settings);
+        Ok(ModelCatalog::trusting(settings.extra_roots(&self.config)?, configs, default))
+    }
+
+    /// How those are reached, and which is the usual one.
+    pub(crate) fn model_configs(
+        &self,
+        settings: &WorkspaceSettings,
+    ) -> (Vec<ModelConfig>, Option<String>) {
+        let environment = |name: &str| self.config.variable(name).map(str::to_owned);
+        let mut configs = catalog::from_environment(&environment);
+        configs.extend(settings.models(&self.config));
+        let chosen = match environment("ZERO_MODEL") {
+            Some(_) => None,
+            None => settings.default_model(),
+        };
+        let default = chosen.or_else(|| catalog::chosen(&environment, &configs));
+        (configs, default)
+    }
+
+    pub(crate) fn agents(&self, settings: &WorkspaceSettings) -> Result<AgentRegistry, UsageError> {
+        let agents = AgentRegistry::new(settings.agents(), settings.default_agent());
+        let default = agents.default_id();
+        if agents.get(default).is_none() {
+            let known: Vec<&str> = agents.list().map(|agent| agent.id.as_str()).collect();
+            return Err(UsageError(format!(
+                "`agent` of the settings is `{default}`, which is none of {}; name one of these, or add it to `agents`",
+                known.join(", ")
+            )));
+        }
+        Ok(agents)
+    }
+}
+
+/// This process among those that share the store. The kernel says when one is gone.
+struct ProcessNode {
+    state: StateDir,
+    name: String,
+    _lease: FolderLease,
+}
+
+impl ProcessNode {
+    fn begin(state: StateDir) -> std::io::Result<Self> {
+        let name = format!("{:016x}", fastrand::u64(..));
+        let lease = FolderLease::take(&state, NODES, &name)?;
+        Ok(Self { state, name, _lease: lease })
+    }
+}
+
+impl NodeMembership for ProcessNode {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn is_alive(&self, node: &str) -> bool {
+        // What a killed process left goes first, so that what is still there is alive.
+        folder_lease::sweep(&self.state, &[NODES]);
+        self.state.child(NODES).names().is_ok_and(|names| names.iter().any(|name| name == node))
+    }
+}
+
+/// The bounds of sessions, as far as settings name them.
+fn session_limits(settings: &WorkspaceSettings) -> SessionLimits {
+    let (usual, named) = (SessionLimits::default(), settings.gateway());
+    SessionLimits {
+        sessions_max: named.max_sessions.unwrap_or(usual.sessions_max),
+        session_bytes_max: named.max_session_bytes.unwrap_or(usual.session_bytes_max),
+        ..usual
+    }
+}

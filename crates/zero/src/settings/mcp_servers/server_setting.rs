@@ -1,0 +1,343 @@
+//! What can stand in the settings of one MCP server.
+//!
+//! zero's own names, and those of the programs that people bring their servers from, as far as
+//! they mean one thing.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use zero_core::SchemaViolation;
+use zero_core::host_limits::parse_duration;
+use zero_runtime::schema::{self, InputSchema};
+
+use super::super::settings_schema::LimitSetting;
+
+/// Longest time that a server may be given for anything.
+const TIME_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// How MCP servers are used.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default, rename_all = "camelCase")]
+pub(crate) struct McpSettings {
+    /// A command that starts one MCP server, which is then called `default`: one program with its
+    /// arguments; no shell looks at it.
+    mcp_server_command: Option<String>,
+    /// Most tokens that the schemas of all MCP tools may cost; beyond that the tools are found by
+    /// a search tool. 20000 when absent.
+    tool_schema_budget: Option<u32>,
+}
+
+/// One MCP server: a command that is started here, confined, or an address that is reached by
+/// HTTP. `${NAME}` and `${NAME:-default}` stand for variables in `command`, `args`, `env`, `url`,
+/// `headers` and `oauth`.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default, rename_all = "camelCase")]
+pub(crate) struct McpServerSetting {
+    /// In an array: what the server is called, the first part of the names of its tools.
+    id: Option<String>,
+    /// In an array without `id`: the same. Elsewhere zero does not look at it.
+    name: Option<String>,
+    /// For people; zero does not look at it.
+    description: Option<String>,
+    /// How it is reached: `stdio` for a command, `http` for an address. May be left out.
+    #[serde(rename = "type")]
+    #[schemars(schema_with = "transport_schema")]
+    pub(super) transport: Option<TransportSetting>,
+    /// The program that is started: a name or a path.
+    pub(super) command: Option<McpCommandSetting>,
+    /// Its arguments.
+    pub(super) args: Vec<String>,
+    /// The variables it gets beside the usual few: an object, or an array of name and value.
+    pub(super) env: VariablesSetting,
+    /// The folder it starts in, from the workspace's folder on. That folder when absent.
+    pub(super) cwd: Option<String>,
+    /// Hosts that the command may reach, such as `api.example.com`, beside those that all commands
+    /// may.
+    pub(super) network: Vec<String>,
+    /// Folders that the command may change, such as `~/.cache/server`, beside those that all
+    /// commands may.
+    pub(super) writable: Vec<String>,
+    /// The address: `https`, or `http` on this machine.
+    pub(super) url: Option<String>,
+    /// The same as `url`.
+    pub(super) http_url: Option<String>,
+    /// Headers that every request carries.
+    pub(super) headers: BTreeMap<String, String>,
+    /// How to log in, where the server does not say.
+    pub(super) oauth: OauthSetting,
+    /// How long a call may be without an answer or a word of progress: milliseconds, or a text
+    /// such as "120s". 120 seconds when absent.
+    #[schemars(schema_with = "time_schema")]
+    timeout: Option<LimitSetting>,
+    /// How long the server may take until it has listed its tools. 30 seconds when absent.
+    #[schemars(schema_with = "time_schema")]
+    startup_timeout: Option<LimitSetting>,
+    /// How long a call may take however much progress it tells of. 30 minutes when absent.
+    #[schemars(schema_with = "time_schema")]
+    max_timeout: Option<LimitSetting>,
+    /// The same as `timeout` for some tools, by the server's own names for them.
+    #[schemars(schema_with = "times_schema")]
+    tool_timeouts: BTreeMap<String, LimitSetting>,
+    /// The tools that are taken, by the server's own names for them. All when absent.
+    include_tools: Option<Vec<String>>,
+    /// The same as `includeTools`.
+    allowed_tools: Option<Vec<String>>,
+    /// The same as `includeTools`.
+    #[serde(rename = "enabled_tools")]
+    enabled_tools: Option<Vec<String>>,
+    /// The tools that are not taken.
+    exclude_tools: Option<Vec<String>>,
+    /// The same as `excludeTools`.
+    denied_tools: Option<Vec<String>>,
+    /// The same as `excludeTools`.
+    #[serde(rename = "disabled_tools")]
+    disabled_tools: Option<Vec<String>>,
+    /// Whether the server is left alone.
+    disabled: bool,
+    /// Whether it is used. True when absent.
+    enabled: Option<bool>,
+    /// Allows nothing: rules in `permissions.allow` do that.
+    #[schemars(schema_with = "any_schema")]
+    trust: Option<Value>,
+    /// Allows nothing: rules in `permissions.allow` do that.
+    #[schemars(schema_with = "any_schema")]
+    auto_approve: Option<Value>,
+    /// Allows nothing: rules in `permissions.allow` do that.
+    #[schemars(schema_with = "any_schema")]
+    always_allow: Option<Value>,
+    /// zero does not look at it.
+    source: Option<String>,
+}
+
+/// How a server is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub(super) enum TransportSetting {
+    #[serde(rename = "stdio")]
+    Stdio,
+    #[serde(rename = "http", alias = "streamable-http", alias = "streamableHttp")]
+    Http,
+    #[serde(rename = "sse")]
+    Sse,
+}
+
+/// A program; alone, or with its arguments and variables.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub(super) enum McpCommandSetting {
+    /// A name or a path.
+    Program(String),
+    /// A path with what belongs to it.
+    Parts(McpCommandParts),
+}
+
+/// A program with its arguments and variables.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct McpCommandParts {
+    /// A name or a path.
+    pub(super) path: String,
+    /// Its arguments.
+    #[serde(default)]
+    pub(super) args: Vec<String>,
+    /// The variables it gets beside the usual few.
+    #[serde(default)]
+    pub(super) env: VariablesSetting,
+}
+
+/// Variables with their values.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub(super) enum VariablesSetting {
+    /// By name.
+    ByName(BTreeMap<String, String>),
+    /// One after the other.
+    Listed(Vec<VariableSetting>),
+}
+
+impl Default for VariablesSetting {
+    fn default() -> Self {
+        Self::ByName(BTreeMap::new())
+    }
+}
+
+impl VariablesSetting {
+    /// Names and values.
+    pub(super) fn pairs(&self) -> Vec<(&str, &str)> {
+        match self {
+            Self::ByName(values) => {
+                values.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect()
+            }
+            Self::Listed(values) => {
+                values.iter().map(|one| (one.name.as_str(), one.value.as_str())).collect()
+            }
+        }
+    }
+}
+
+/// A variable with its value.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct VariableSetting {
+    /// Its name.
+    name: String,
+    /// Its value.
+    value: String,
+}
+
+/// How to log in at a server that wants it and does not say how.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default, rename_all = "camelCase")]
+pub(super) struct OauthSetting {
+    /// The id of a client that was registered beforehand.
+    pub(super) client_id: Option<String>,
+    /// Its secret, if it has one.
+    pub(super) client_secret: Option<String>,
+    /// What to ask for.
+    pub(super) scopes: Vec<String>,
+    /// The port of this machine that the browser is sent back to. Any free one when absent.
+    #[schemars(range(min = 1))]
+    pub(super) callback_port: Option<u16>,
+}
+
+impl McpServerSetting {
+    pub(super) fn timeout(&self) -> Option<Duration> {
+        time(self.timeout.as_ref()?).ok()
+    }
+
+    pub(super) fn startup_timeout(&self) -> Option<Duration> {
+        time(self.startup_timeout.as_ref()?).ok()
+    }
+
+    pub(super) fn max_timeout(&self) -> Option<Duration> {
+        time(self.max_timeout.as_ref()?).ok()
+    }
+
+    pub(super) fn tool_timeouts(&self) -> BTreeMap<String, Duration> {
+        let times = self.tool_timeouts.iter();
+        times.filter_map(|(tool, value)| Some((tool.clone(), time(value).ok()?))).collect()
+    }
+
+    /// All timeouts of calls that are set.
+    pub(super) fn timeouts(&self) -> impl Iterator<Item = Duration> {
+        self.timeout().into_iter().chain(self.tool_timeouts().into_values())
+    }
+
+    pub(super) fn tools_allowed(&self) -> Option<Vec<String>> {
+        let said = [&self.include_tools, &self.allowed_tools, &self.enabled_tools];
+        said.into_iter().flatten().next().cloned()
+    }
+
+    pub(super) fn tools_denied(&self) -> Vec<String> {
+        let said = [&self.exclude_tools, &self.denied_tools, &self.disabled_tools];
+        said.into_iter().flatten().next().cloned().unwrap_or_default()
+    }
+
+    pub(super) fn is_turned_off(&self) -> bool {
+        self.disabled || self.enabled == Some(false)
+    }
+
+    /// Keys that would let tools run elsewhere, and are set to do so.
+    pub(super) fn claims(&self) -> Vec<&'static str> {
+        let claims = [
+            ("trust", &self.trust),
+            ("autoApprove", &self.auto_approve),
+            ("alwaysAllow", &self.always_allow),
+        ];
+        let says_something = |value: &Value| match value {
+            Value::Bool(value) => *value,
+            Value::Array(items) => !items.is_empty(),
+            _ => true,
+        };
+        let claims = claims.into_iter();
+        claims
+            .filter(|(_, value)| value.as_ref().is_some_and(says_something))
+            .map(|(n, _)| n)
+            .collect()
+    }
+}
+
+/// Whether a value is a time that a server can be given.
+pub(super) fn check_time(value: &Value) -> Result<(), String> {
+    match LimitSetting::deserialize(value) {
+        Ok(value) => time(&value).map(drop),
+        // The schema has told them.
+        Err(_) => Ok(()),
+    }
+}
+
+/// A number is in milliseconds, as other programs have it.
+fn time(value: &LimitSetting) -> Result<Duration, String> {
+    let parsed = match value {
+        LimitSetting::Number(milliseconds) => Some(Duration::from_millis(*milliseconds)),
+        LimitSetting::Text(text) => parse_duration(text).ok(),
+    };
+    parsed.filter(|time| !time.is_zero() && *time <= TIME_MAX).ok_or_else(|| {
+        format!(
+            "`{}` is no time up to a day; write milliseconds such as 120000, or a text such as \"120s\"",
+            value.text()
+        )
+    })
+}
+
+fn transport_schema(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"type": "string", "enum": ["stdio", "http", "streamable-http", "streamableHttp", "sse"]})
+}
+
+fn time_schema(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"anyOf": [{"type": "string"}, {"type": "integer", "minimum": 1}]})
+}
+
+fn times_schema(generator: &mut SchemaGenerator) -> Schema {
+    json_schema!({"type": "object", "additionalProperties": time_schema(generator)})
+}
+
+fn any_schema(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({})
+}
+
+/// The JSON Schema of one server.
+pub(crate) fn schema() -> Value {
+    schema::of::<McpServerSetting>()
+}
+
+static SERVER: LazyLock<InputSchema> = LazyLock::new(|| InputSchema::new(schema()));
+static COMMAND: LazyLock<InputSchema> =
+    LazyLock::new(|| InputSchema::new(schema::of::<McpCommandParts>()));
+static LISTED: LazyLock<InputSchema> =
+    LazyLock::new(|| InputSchema::new(schema::of::<Vec<VariableSetting>>()));
+static BY_NAME: LazyLock<InputSchema> = LazyLock::new(|| {
+    InputSchema::new(json!({"type": "object", "additionalProperties": {"type": "string"}}))
+});
+
+/// What is wrong with the form of a server that stands at a JSON pointer.
+pub(crate) fn violations(pointer: &str, server: &Value) -> Vec<SchemaViolation> {
+    let found = SERVER.check(server.clone()).err().unwrap_or_default();
+    let exact = found.into_iter().flat_map(|violation| refined(violation, server, 0));
+    let placed = exact
+        .map(|found| SchemaViolation { pointer: format!("{pointer}{}", found.pointer), ..found });
+    placed.collect()
+}
+
+/// What exactly is wrong with something that has several forms, by the form it has.
+fn refined(found: SchemaViolation, server: &Value, depth: u8) -> Vec<SchemaViolation> {
+    let name = found.pointer.rsplit('/').next().unwrap_or_default();
+    let value = server.pointer(&found.pointer);
+    let form = match (name, value) {
+        ("command", Some(Value::Object(_))) => &COMMAND,
+        ("env", Some(Value::Object(_))) => &BY_NAME,
+        ("env", Some(Value::Array(_))) => &LISTED,
+        _ => return vec![found],
+    };
+    // A command has variables of its own; nothing lies deeper than that.
+    let inner = value.map(|value| form.check(value.clone()));
+    let Some(Err(inner)) = inner.filter(|_| depth < 2) else { return vec![found] };
+    let placed = inner.into_iter().map(|inner| {
+        let pointer = format!("{}{}", found.pointer, inner.pointer);
+        SchemaViolation { pointer, ..inner }
+    });
+    placed.flat_map(|inner| refined(inner, server, depth + 1)).collect()
+}

@@ -1,0 +1,188 @@
+//! A line that counts the seconds of whatever takes longer than one.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::{FAINT, TerminalStream, escape_line};
+
+/// How long something may take before a person wonders.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// Pause between two drawings.
+const REDRAW: Duration = Duration::from_millis(200);
+
+/// Counts on a terminal, and is silent anywhere else. Clears its line when it ends.
+#[derive(Clone)]
+pub(crate) struct ElapsedCounter {
+    shared: Option<Arc<CounterShared>>,
+}
+
+struct CounterShared {
+    stream: TerminalStream,
+    state: Mutex<CounterState>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct CounterState {
+    /// What is under way; `None` when nothing is.
+    running: Option<CountedActivity>,
+    drawn: bool,
+    /// How many hold the line for themselves; meanwhile nothing is drawn.
+    pauses: usize,
+    /// Whether a thread is there to draw.
+    attended: bool,
+}
+
+struct CountedActivity {
+    what: String,
+    since: Instant,
+}
+
+impl ElapsedCounter {
+    /// A counter that draws on `stream` when that is a terminal.
+    pub(crate) fn new(stream: &TerminalStream) -> Self {
+        let shared = stream.is_terminal().then(|| {
+            Arc::new(CounterShared {
+                stream: stream.clone(),
+                state: Mutex::default(),
+                changed: Condvar::new(),
+            })
+        });
+        Self { shared }
+    }
+
+    /// Something begins, or the next thing does.
+    pub(crate) fn begin(&self, what: &str) {
+        let Some(shared) = &self.shared else { return };
+        let mut state = shared.lock();
+        shared.clear(&mut state);
+        state.running =
+            Some(CountedActivity { what: escape_line(what).into_owned(), since: Instant::now() });
+        if !state.attended {
+            let shared = Arc::clone(shared);
+            let thread = std::thread::Builder::new().name("counter".to_owned());
+            // Without a thread there is no counter, which harms nobody.
+            state.attended = thread.spawn(move || shared.draw_until_ended()).is_ok();
+        }
+    }
+
+    /// Says how far it is.
+    pub(crate) fn progress(&self, message: &str) {
+        let Some(shared) = &self.shared else { return };
+        if let Some(running) = &mut shared.lock().running {
+            running.what = escape_line(message).into_owned();
+        }
+    }
+
+    /// Leaves the line to somebody else, such as a question, until what is given is dropped.
+    pub(crate) fn pause(&self) -> CounterPauseGuard {
+        if let Some(shared) = &self.shared {
+            let mut state = shared.lock();
+            state.pauses += 1;
+            shared.clear(&mut state);
+        }
+        CounterPauseGuard { shared: self.shared.clone() }
+    }
+
+    /// It is over.
+    pub(crate) fn end(&self) {
+        let Some(shared) = &self.shared else { return };
+        let mut state = shared.lock();
+        state.running = None;
+        shared.clear(&mut state);
+        shared.changed.notify_all();
+    }
+}
+
+/// While it is there, the counter draws nothing.
+pub(crate) struct CounterPauseGuard {
+    shared: Option<Arc<CounterShared>>,
+}
+
+impl Drop for CounterPauseGuard {
+    fn drop(&mut self) {
+        if let Some(shared) = &self.shared {
+            let mut state = shared.lock();
+            state.pauses = state.pauses.saturating_sub(1);
+        }
+    }
+}
+
+impl CounterShared {
+    fn lock(&self) -> MutexGuard<'_, CounterState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn draw_until_ended(&self) {
+        let mut state = self.lock();
+        while let Some(running) = &state.running {
+            let elapsed = running.since.elapsed();
+            if elapsed >= PATIENCE && state.pauses == 0 {
+                let mut line = format!("{} … {} s", running.what, elapsed.as_secs());
+                if let Some(columns) = self.stream.columns {
+                    line = line.chars().take(columns.saturating_sub(1)).collect();
+                }
+                let _ = self.stream.write(&format!("\r\x1b[K{}", self.stream.paint(FAINT, &line)));
+                state.drawn = true;
+            }
+            let pause = PATIENCE.saturating_sub(elapsed).max(REDRAW);
+            state =
+                self.changed.wait_timeout(state, pause).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        state.attended = false;
+    }
+
+    fn clear(&self, state: &mut CounterState) {
+        if std::mem::take(&mut state.drawn) {
+            let _ = self.stream.write("\r\x1b[K");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::terminal::Terminal;
+
+    #[test]
+    fn it_is_silent_while_somebody_asks() {
+        let stream = Terminal::for_test().err.watched(80).without_colours();
+        let counter = ElapsedCounter::new(&stream);
+        counter.begin("slow");
+        let pause = counter.pause();
+        std::thread::sleep(PATIENCE + 2 * REDRAW);
+        assert_eq!(stream.written(), "");
+        drop(pause);
+        wait_for_words(&stream);
+        assert!(stream.written().contains("slow … "), "it goes on");
+        counter.end();
+    }
+
+    #[test]
+    fn it_speaks_up_after_a_second_and_cleans_up_after_itself() {
+        let stream = Terminal::for_test().err.watched(80).without_colours();
+        let counter = ElapsedCounter::new(&stream);
+        counter.begin("quick");
+        counter.end();
+        let begun = Instant::now();
+        counter.begin("slow");
+        wait_for_words(&stream);
+        assert!(begun.elapsed() >= PATIENCE);
+        counter.end();
+        let drawn = stream.written();
+        let (seconds, _) = drawn
+            .strip_prefix("\r\x1b[Kslow … ")
+            .and_then(|rest| rest.split_once(" s"))
+            .unwrap_or_else(|| panic!("{drawn:?}"));
+        assert!(seconds.parse::<u64>().unwrap() >= 1 && drawn.ends_with("\r\x1b[K"), "{drawn:?}");
+    }
+
+    #[track_caller]
+    fn wait_for_words(stream: &TerminalStream) {
+        let until = Instant::now() + Duration::from_secs(60);
+        while stream.written().is_empty() {
+            assert!(Instant::now() < until, "it says nothing");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}

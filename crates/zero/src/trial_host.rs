@@ -1,0 +1,283 @@
+//! Where calls are tried for real: a host in a temporary folder, with a web of its own.
+//!
+//! The conformance check and the reference make their calls here, through the whole path, with
+//! somebody who says yes and takes the first of all answers. The web is a server on loopback that
+//! also stands in for a search engine, and settings open it as a person's would. So nothing outside
+//! of this machine is needed, and nothing of the person's is touched.
+
+mod local_web;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio_util::sync::CancellationToken;
+use zero_core::{CallId, ErrorReason, SessionId, ToolCall, ToolError};
+use zero_runtime::notes::NoteStoreSet;
+use zero_runtime::tool::BoxFuture;
+use zero_runtime::{
+    CallOutcome, Dialect, DialectName, Elicitation, ElicitationAnswer, ElicitationMode, Elicitor,
+    ToolHost, ToolHostConfig, ToolHostSession,
+};
+use zero_sandbox::{StateDir, Workspace};
+use zero_tools::examples::{self, BackgroundJobSetup, JobReadiness, ToolExample, WEB};
+
+use self::local_web::LocalWebServer;
+pub(crate) use self::local_web::TrialPage;
+use crate::AppContext;
+use crate::approval::AutoApprover;
+use crate::settings::WorkspaceSettings;
+
+/// How long a job that ends by itself may take to do so.
+const JOB_TIME_MAX: Duration = Duration::from_secs(60);
+/// How often it is looked at.
+const JOB_LOOK: Duration = Duration::from_millis(20);
+
+/// Files of a workspace, each a path with what it holds.
+pub(crate) type WorkspaceFiles = [(&'static str, &'static str)];
+
+/// A host in a temporary workspace.
+pub(crate) struct TrialHost {
+    folder: TempDir,
+    files: &'static WorkspaceFiles,
+    host: ToolHost,
+    web: LocalWebServer,
+}
+
+/// A call under a name of a dialect.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DialectCall<'a> {
+    pub(crate) dialect: DialectName,
+    pub(crate) name: &'a str,
+}
+
+impl<'a> DialectCall<'a> {
+    pub(crate) fn canonical(name: &'a str) -> Self {
+        Self { dialect: DialectName::Canonical, name }
+    }
+}
+
+impl TrialHost {
+    /// A workspace with these files, and a web with these pages; without pages nothing is open. Must
+    /// be made where tasks can run.
+    pub(crate) async fn new(
+        app: &AppContext,
+        files: &'static WorkspaceFiles,
+        pages: Vec<TrialPage>,
+    ) -> anyhow::Result<Self> {
+        let folder = tempfile::tempdir().context("could not make a temporary folder")?;
+        let is_open = !pages.is_empty();
+        let web = LocalWebServer::start(pages).await.context("could not listen on 127.0.0.1")?;
+        lay_out(folder.path(), files).context("could not fill the temporary workspace")?;
+        let settings = match is_open {
+            true => app.settings_of(&[put_settings(folder.path(), web.address())?])?,
+            false => WorkspaceSettings::none(),
+        };
+        let workspace = Workspace::open(&[workspace_of(folder.path())], None)?;
+        let policy = app.policy(&workspace, &settings, None)?;
+        let commands = app.commands(&settings, workspace.cwd());
+        let mut config = ToolHostConfig::new(workspace, StateDir::new(folder.path().join("state")));
+        config.policy = policy;
+        config.commands = commands;
+        config.approver = Some(Arc::new(AutoApprover { name: "trial" }));
+        config.elicitor = Some(Arc::new(FirstOptionElicitor));
+        let host = app.host(config, &settings)?;
+        // What lies there is our own.
+        app.add_language_servers(&host, &settings, Arc::new(|_| Ok(())));
+        // The person's own notes are none of its business.
+        host.keep(Arc::new(NoteStoreSet::new(None, host.state().clone())));
+        Ok(Self { folder, files, host, web })
+    }
+
+    /// The pages of a web that serves the files of examples, as a web server in their folder does.
+    pub(crate) fn pages_of_examples() -> Vec<TrialPage> {
+        let page = |(path, body): &(&str, &str)| {
+            let content_type = match path.rsplit_once('.') {
+                Some((_, "html")) => "text/html",
+                Some((_, "txt" | "c")) => "text/plain",
+                _ => "application/json",
+            };
+            TrialPage { path: format!("/{path}"), content_type, body: (*body).to_owned() }
+        };
+        examples::FILES.iter().map(page).collect()
+    }
+
+    pub(crate) fn host(&self) -> &ToolHost {
+        &self.host
+    }
+
+    /// Where relative paths start.
+    pub(crate) fn root(&self) -> PathBuf {
+        workspace_of(self.folder.path())
+    }
+
+    /// Puts more files into the workspace.
+    pub(crate) fn put(&self, files: &WorkspaceFiles) -> std::io::Result<()> {
+        lay_out(self.folder.path(), files)
+    }
+
+    /// Takes a file away that a call may have made.
+    #[expect(clippy::disallowed_methods, reason = "a temporary folder of our own")]
+    pub(crate) fn take_away(&self, path: &str) {
+        // One that is not there is what is wanted.
+        let _ = std::fs::remove_file(self.root().join(path));
+    }
+
+    /// An input as it is written, for a workspace as good as new: `{root}` in it is the workspace,
+    /// and the address of the examples' web server is that of this one.
+    pub(crate) fn input(&self, text: &str) -> Result<Value, ToolError> {
+        let failed = |why: String| ToolError::failed(ErrorReason::Io, why);
+        lay_out(self.folder.path(), self.files)
+            .map_err(|error| failed(format!("the workspace could not be filled: {error}")))?;
+        let mut input = serde_json::from_str(text).map_err(|error| failed(error.to_string()))?;
+        let root = self.root().to_string_lossy().into_owned();
+        put_in(&mut input, &[("{root}", &root), (WEB, self.web.address())]);
+        Ok(input)
+    }
+
+    /// What a call said, as it would say it of the examples' folder and web server.
+    #[cfg(test)]
+    pub(crate) fn as_written(&self, said: &str) -> String {
+        let root = self.root().canonicalize().unwrap_or_else(|_| self.root());
+        said.replace(&*root.to_string_lossy(), "/shop").replace(self.web.address(), WEB)
+    }
+
+    /// A call by itself.
+    pub(crate) async fn call(
+        &self,
+        named: DialectCall<'_>,
+        input: Value,
+    ) -> Result<CallOutcome, ToolError> {
+        self.call_in(&self.host.one_shot()?, named, input, zero_runtime::tool_host::new_call_id())
+            .await
+    }
+
+    /// The example of a tool under one of its names, with what has to come before it.
+    pub(crate) async fn example(
+        &self,
+        example: &ToolExample,
+        named: DialectCall<'_>,
+        input: Value,
+        id: CallId,
+    ) -> Result<CallOutcome, ToolError> {
+        let Some(earlier) = &example.earlier else {
+            return self.call_in(&self.host.one_shot()?, named, input, id).await;
+        };
+        let session = SessionId::new(format!("trial-{:016x}", fastrand::u64(..)))
+            .map_err(|error| ToolError::failed(ErrorReason::Io, error.to_string()))?;
+        let session = self.host.open_session(session)?;
+        self.begin_job(&session, earlier).await?;
+        self.call_in(&session, named, input, id).await
+    }
+
+    async fn begin_job(
+        &self,
+        session: &ToolHostSession,
+        earlier: &BackgroundJobSetup,
+    ) -> Result<(), ToolError> {
+        let (input, id) = (self.input(earlier.input)?, zero_runtime::tool_host::new_call_id());
+        self.call_in(session, DialectCall::canonical("Bash"), input, id).await?;
+        match earlier.then {
+            JobReadiness::AtOnce => Ok(()),
+            JobReadiness::WhenEnded => self.job_ended(session).await,
+        }
+    }
+
+    /// Waits until the first job of a session ended by itself.
+    async fn job_ended(&self, session: &ToolHostSession) -> Result<(), ToolError> {
+        let listed = async || {
+            let (jobs, id) =
+                (DialectCall::canonical("BashOutput"), zero_runtime::tool_host::new_call_id());
+            let listed = self.call_in(session, jobs, json!({}), id).await?.result.structured;
+            let status = listed.pointer("/jobs/0/status").and_then(Value::as_str);
+            Ok::<_, ToolError>(status == Some("exited"))
+        };
+        let started = Instant::now();
+        while !listed().await? {
+            if started.elapsed() > JOB_TIME_MAX {
+                let message = format!("the job did not end within {JOB_TIME_MAX:?}");
+                return Err(ToolError::failed(ErrorReason::Deadline, message));
+            }
+            tokio::time::sleep(JOB_LOOK).await;
+        }
+        Ok(())
+    }
+
+    async fn call_in(
+        &self,
+        session: &ToolHostSession,
+        named: DialectCall<'_>,
+        input: Value,
+        id: CallId,
+    ) -> Result<CallOutcome, ToolError> {
+        let call =
+            ToolCall { id, session: None, tool: named.name.to_owned(), input, timeout: None };
+        let dialect = Dialect::new(named.dialect);
+        self.host.call(session, &dialect, call, &CancellationToken::new()).await.outcome
+    }
+}
+
+/// Stands in for the person that questions are for: takes what comes first.
+struct FirstOptionElicitor;
+
+impl Elicitor for FirstOptionElicitor {
+    fn elicit<'a>(&'a self, elicitation: &'a Elicitation) -> BoxFuture<'a, ElicitationAnswer> {
+        let first = |field: &Value| field.pointer("/oneOf/0/const").cloned();
+        let answer = match &elicitation.wanted {
+            ElicitationMode::Form(schema) => {
+                let fields = schema.get("properties").and_then(Value::as_object);
+                let chosen = |(name, field): (&String, &Value)| Some((name.clone(), first(field)?));
+                let values = fields.into_iter().flatten().filter_map(chosen).collect();
+                ElicitationAnswer::Accept(values)
+            }
+            ElicitationMode::Visit(_) => ElicitationAnswer::Decline,
+        };
+        Box::pin(std::future::ready(answer))
+    }
+}
+
+fn put_in(value: &mut Value, replaced: &[(&str, &str)]) {
+    match value {
+        Value::String(text) => {
+            for (from, to) in replaced {
+                *text = text.replace(from, to);
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| put_in(item, replaced)),
+        Value::Object(fields) => fields.values_mut().for_each(|field| put_in(field, replaced)),
+        _ => {}
+    }
+}
+
+fn workspace_of(folder: &Path) -> PathBuf {
+    folder.join("workspace")
+}
+
+/// Makes the files as they are expected, whatever happened there before.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a temporary folder of our own, before any tool sees it"
+)]
+fn lay_out(folder: &Path, files: &WorkspaceFiles) -> std::io::Result<()> {
+    for (path, content) in files {
+        let path = workspace_of(folder).join(path);
+        if let Some(parent) = path.parent() {
+            std::fs::create_dir_all(parent)?;
+        }
+        std::fs::write(path, content)?;
+    }
+    Ok(())
+}
+
+/// The settings of the examples, for a web server at another address.
+#[expect(clippy::disallowed_methods, reason = "a temporary folder of our own")]
+fn put_settings(folder: &Path, web: &str) -> anyhow::Result<PathBuf> {
+    let written = examples::FILES.iter().find(|(name, _)| *name == examples::SETTINGS);
+    let (name, text) = written.context("the examples have no settings")?;
+    let path = folder.join(name);
+    std::fs::write(&path, text.replace(WEB, web)).context("could not write settings")?;
+    Ok(path)
+}

@@ -1,0 +1,116 @@
+//! A web server on loopback that has a few pages and answers whoever asks for one.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::{JoinHandle, JoinSet};
+
+/// Longest head of a request, in bytes.
+const HEAD_BYTES_MAX: usize = 16 * 1024;
+/// How long a visitor may take.
+const VISIT_TIME_MAX: Duration = Duration::from_secs(30);
+/// Visitors at a time; more wait.
+const VISITORS_MAX: usize = 16;
+
+/// Something to be read at an address.
+#[derive(Clone, Debug)]
+pub(crate) struct TrialPage {
+    /// Its path, without a query.
+    pub(crate) path: String,
+    pub(crate) content_type: &'static str,
+    pub(crate) body: String,
+}
+
+/// The server; it is gone when this is.
+pub(super) struct LocalWebServer {
+    address: String,
+    serving: JoinHandle<()>,
+}
+
+impl LocalWebServer {
+    pub(super) async fn start(pages: Vec<TrialPage>) -> std::io::Result<Self> {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
+        let address = listener.local_addr()?.to_string();
+        let serving = tokio::spawn(serve(listener, pages.into()));
+        Ok(Self { address, serving })
+    }
+
+    /// Where it is, such as `127.0.0.1:8080`.
+    pub(super) fn address(&self) -> &str {
+        &self.address
+    }
+}
+
+impl Drop for LocalWebServer {
+    fn drop(&mut self) {
+        self.serving.abort();
+    }
+}
+
+async fn serve(listener: TcpListener, pages: Arc<[TrialPage]>) {
+    let mut visitors = JoinSet::new();
+    while let Ok((stream, _)) = listener.accept().await {
+        while visitors.len() >= VISITORS_MAX {
+            visitors.join_next().await;
+        }
+        let pages = Arc::clone(&pages);
+        visitors.spawn(async move {
+            // Who asks nothing, or not in time, gets nothing.
+            let _ = tokio::time::timeout(VISIT_TIME_MAX, answer(stream, &pages)).await;
+        });
+        while visitors.try_join_next().is_some() {}
+    }
+}
+
+async fn answer(mut stream: TcpStream, pages: &[TrialPage]) -> std::io::Result<()> {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") && head.len() < HEAD_BYTES_MAX {
+        head.push(stream.read_u8().await?);
+    }
+    let head = String::from_utf8_lossy(&head);
+    let mut words = head.split_whitespace();
+    let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    let path = target.split('?').next().unwrap_or_default();
+    let (status, content_type, body) = match pages.iter().find(|page| page.path == path) {
+        Some(page) => ("200 OK", page.content_type, page.body.as_str()),
+        None => ("404 Not Found", "text/plain", "there is no such page\n"),
+    };
+    let length = body.len();
+    let mut said = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
+    );
+    if method != "HEAD" {
+        said.push_str(body);
+    }
+    stream.write_all(said.as_bytes()).await?;
+    stream.shutdown().await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_page_is_found_by_its_path() {
+        let body = "hello\n".to_owned();
+        let web = LocalWebServer::start(vec![TrialPage {
+            path: "/a".to_owned(),
+            content_type: "text/plain",
+            body,
+        }]);
+        let web = web.await.unwrap();
+        for (request, starts, ends) in [
+            ("GET /a?q=1 HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP/1.1 200 OK\r\n", "\r\n\r\nhello\n"),
+            ("HEAD /a HTTP/1.1\r\n\r\n", "HTTP/1.1 200 OK\r\n", "Connection: close\r\n\r\n"),
+            ("GET /b HTTP/1.1\r\n\r\n", "HTTP/1.1 404 Not Found\r\n", "there is no such page\n"),
+        ] {
+            let mut stream = TcpStream::connect(web.address()).await.unwrap();
+            stream.write_all(request.as_bytes()).await.unwrap();
+            let mut said = String::new();
+            stream.read_to_string(&mut said).await.unwrap();
+            assert!(said.starts_with(starts) && said.ends_with(ends), "{request:?}: {said:?}");
+        }
+    }
+}

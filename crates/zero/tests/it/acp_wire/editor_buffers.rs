@@ -1,0 +1,320 @@
+//! The editor's buffers: what is not saved yet is read, and what is written goes through it.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+
+use super::acp_client::{AcpClient, ClientReply, selected};
+use super::{AcpFixture, call, calls, only_call, script, shown};
+use crate::config::write;
+
+/// What an editor was asked, and how it deals with it.
+type EditorRequestLog = Arc<Mutex<Vec<(String, String)>>>;
+
+fn both() -> Value {
+    json!({"fs": {"readTextFile": true, "writeTextFile": true}})
+}
+
+/// An editor that has this text in every buffer, and saves what it is given.
+fn editor(acp: &mut AcpClient, buffer: Option<&'static str>) -> EditorRequestLog {
+    let asked = EditorRequestLog::default();
+    let heard = Arc::clone(&asked);
+    acp.answers(move |method, params| {
+        let path = params["path"].as_str().unwrap_or_default().to_owned();
+        if method.starts_with("fs/") {
+            heard.lock().unwrap().push((method.to_owned(), path.clone()));
+        }
+        match (method, buffer) {
+            ("session/request_permission", _) => ClientReply::Result(selected("allow_once")),
+            ("fs/read_text_file", Some(text)) => ClientReply::Result(json!({"content": text})),
+            ("fs/read_text_file", None) => match std::fs::read_to_string(&path) {
+                Ok(text) => ClientReply::Result(json!({"content": text})),
+                Err(_) => ClientReply::Error(-32002),
+            },
+            ("fs/write_text_file", _) => {
+                std::fs::write(path, params["content"].as_str().unwrap()).unwrap();
+                ClientReply::Result(json!({}))
+            }
+            _ => ClientReply::Error(-32601),
+        }
+    });
+    asked
+}
+
+fn opened(desk: &AcpFixture, can: Value) -> (AcpClient, String) {
+    let mut acp = desk.acp_with(&[], can);
+    let session = acp.open(desk);
+    (acp, session)
+}
+
+fn paths(asked: &EditorRequestLog, method: &str) -> Vec<String> {
+    let asked = asked.lock().unwrap();
+    asked.iter().filter(|(of, _)| of == method).map(|(_, path)| path.clone()).collect()
+}
+
+fn read(name: &str) -> String {
+    script(&[&call("Read", json!({"file_path": name})), "turn", "say Ok."])
+}
+
+#[test]
+fn what_is_not_saved_yet_is_read() {
+    let desk = AcpFixture::new();
+    let (mut acp, session) = opened(&desk, both());
+    let asked = editor(&mut acp, Some("not saved yet\n"));
+    let from = acp.mark();
+    acp.turn(&session, &read("hello.txt"), "end_turn");
+    let path = desk.file("hello.txt").display().to_string();
+    assert_eq!(paths(&asked, "fs/read_text_file"), [path]);
+    let told = desk.model.requests().pop().unwrap()["messages"].to_string();
+    assert!(told.contains("not saved yet") && !told.contains("hello\\n"), "{told}");
+    assert_eq!(only_call(&acp.updates(from, &session))["status"], "completed");
+    let questions = acp.asked(from, "fs/read_text_file");
+    assert_eq!(questions[0]["params"]["sessionId"], json!(session));
+    acp.leave();
+}
+
+#[test]
+fn what_is_written_goes_through_the_editor() {
+    let desk = AcpFixture::new();
+    let (mut acp, session) = opened(&desk, both());
+    let asked = editor(&mut acp, None);
+    let from = acp.mark();
+    let made = call("Write", json!({"file_path": "new.txt", "content": "new\n"}));
+    acp.turn(&session, &script(&[&made, "turn", "say Ok."]), "end_turn");
+    let path = desk.file("new.txt").display().to_string();
+    assert_eq!(paths(&asked, "fs/write_text_file"), [path]);
+    assert_eq!(desk.text("new.txt").as_deref(), Some("new\n"));
+    // The person first, then the editor.
+    let methods: Vec<&str> = acp
+        .heard()
+        .filter(|said| said.get("id").is_some())
+        .filter_map(|said| said["method"].as_str())
+        .filter(|method| *method != "fs/read_text_file")
+        .collect();
+    assert_eq!(methods, ["session/request_permission", "fs/write_text_file"]);
+    assert_eq!(only_call(&acp.updates(from, &session))["content"][0]["newText"], "new\n");
+    acp.leave();
+}
+
+#[test]
+fn an_edit_changes_what_is_in_the_buffer() {
+    let desk = AcpFixture::new();
+    let (mut acp, session) = opened(&desk, both());
+    editor(&mut acp, Some("one two three\n"));
+    let edit = json!({"file_path": "hello.txt", "old_string": "two", "new_string": "2"});
+    let from = acp.mark();
+    let steps = [
+        &*call("Read", json!({"file_path": "hello.txt"})),
+        "turn",
+        &call("Edit", edit),
+        "turn",
+        "say Ok.",
+    ];
+    acp.turn(&session, &script(&steps), "end_turn");
+    let calls = calls(&acp.updates(from, &session));
+    let diff = &calls[1]["content"][0];
+    assert_eq!(
+        (&diff["oldText"], &diff["newText"]),
+        (&json!("one two three\n"), &json!("one 2 three\n")),
+        "{calls:#?}"
+    );
+    assert_eq!(desk.text("hello.txt").as_deref(), Some("one 2 three\n"));
+    acp.leave();
+}
+
+#[test]
+fn what_the_editor_has_not_is_read_and_written_here() {
+    let desk = AcpFixture::new();
+    for code in [-32002, -32601, -32603, 7] {
+        let (mut acp, session) = opened(&desk, both());
+        acp.answers(move |method, _| match method {
+            "session/request_permission" => ClientReply::Result(selected("allow_once")),
+            _ => ClientReply::Error(code),
+        });
+        let from = acp.mark();
+        let name = format!("made{code}.txt");
+        let steps = [
+            &*call("Read", json!({"file_path": "hello.txt"})),
+            "turn",
+            &call("Write", json!({"file_path": name, "content": "new\n"})),
+        ];
+        acp.turn(&session, &script(&steps), "end_turn");
+        let calls = calls(&acp.updates(from, &session));
+        assert!(shown(&calls[0]).contains("hello"), "{calls:#?}");
+        assert_eq!(desk.text(&name).as_deref(), Some("new\n"), "{code}");
+        acp.leave();
+    }
+}
+
+/// As clients say it that ask their own person about each write.
+#[test]
+fn an_editor_that_refuses_to_write_is_not_gone_round() {
+    let desk = AcpFixture::new();
+    let (mut acp, session) = opened(&desk, both());
+    acp.answers(|method, _| match method {
+        "session/request_permission" => ClientReply::Result(selected("allow_once")),
+        "fs/write_text_file" => {
+            ClientReply::Failure(json!({"code": -32603, "message": "Internal error",
+            "data": {"details": "Permission denied for fs/write_text_file"}}))
+        }
+        _ => ClientReply::Error(-32002),
+    });
+    let from = acp.mark();
+    let made = call("Write", json!({"file_path": "new.txt", "content": "new\n"}));
+    acp.turn(&session, &script(&[&made, "turn", "say Ok."]), "end_turn");
+    let call = only_call(&acp.updates(from, &session));
+    assert_eq!(call["status"], "failed", "{call:#}");
+    assert!(shown(&call).contains("the editor refused to write `new.txt`"), "{call:#}");
+    assert_eq!(desk.text("new.txt"), None);
+    acp.leave();
+}
+
+/// One capability does not stand for the other.
+#[test]
+fn only_what_the_editor_offers_is_asked_of_it() {
+    let desk = AcpFixture::new();
+    for (can, method) in [
+        (json!({"fs": {"readTextFile": true}}), "fs/read_text_file"),
+        (json!({"fs": {"writeTextFile": true}}), "fs/write_text_file"),
+        (json!({}), "nothing"),
+    ] {
+        let (mut acp, session) = opened(&desk, can.clone());
+        let asked = editor(&mut acp, None);
+        let steps = [
+            &*call("Read", json!({"file_path": "hello.txt"})),
+            "turn",
+            &call("Write", json!({"file_path": "hello.txt", "content": "again\n"})),
+        ];
+        acp.turn(&session, &script(&steps), "end_turn");
+        let asked = asked.lock().unwrap().clone();
+        assert!(asked.iter().all(|(of, _)| of == method), "{can}: {asked:?}");
+        assert_eq!(asked.is_empty(), method == "nothing", "{can}: {asked:?}");
+        acp.leave();
+    }
+}
+
+#[test]
+fn what_is_denied_is_never_asked_of_the_editor() {
+    let desk = AcpFixture::with(json!({"permissions": {"deny": ["Read(.env)", "Write(.env)"]}}));
+    desk.write(".env", "KEY=1\n");
+    // A key of a model is closed whatever the rules say, and so is what lies elsewhere.
+    desk.write("model.key", "model-key-0123456789abcdef");
+    write(&desk.zero, "outside.txt", "outside\n");
+    let mut settings: Value = serde_json::from_str(&desk.model.settings(json!({}))).unwrap();
+    settings["permissions"] = json!({"deny": ["Read(.env)", "Write(.env)"]});
+    settings["models"]["scripted"]["apiKey"] = json!({"file": desk.file("model.key")});
+    write(&desk.zero, crate::config::USER, settings.to_string());
+    let (mut acp, session) = opened(&desk, both());
+    let asked = editor(&mut acp, Some("from the buffer\n"));
+    let from = acp.mark();
+    let outside = desk.zero.folder().join("outside.txt");
+    for name in [Path::new(".env"), Path::new("model.key")] {
+        acp.turn(&session, &read(name.to_str().unwrap()), "end_turn");
+    }
+    let made = call("Write", json!({"file_path": ".env", "content": "KEY=2\n"}));
+    acp.turn(&session, &script(&[&made, "turn", "say Ok."]), "end_turn");
+    let refused = calls(&acp.updates(from, &session));
+    assert!(refused.iter().all(|call| call["status"] == "failed"), "{refused:#?}");
+    assert_eq!(*asked.lock().unwrap(), Vec::new());
+    // What a person allows elsewhere is read from the disk: it is not of the project.
+    acp.turn(&session, &read(outside.to_str().unwrap()), "end_turn");
+    assert_eq!(*asked.lock().unwrap(), Vec::new());
+    assert_eq!(desk.text(".env").as_deref(), Some("KEY=1\n"));
+    acp.leave();
+}
+
+/// A project that the editor has opened by a link: its buffers have that name.
+#[test]
+fn an_editor_is_asked_by_its_own_names() {
+    let desk = AcpFixture::new();
+    let link = desk.zero.folder().canonicalize().unwrap().join("link");
+    std::os::unix::fs::symlink(&desk.project, &link).unwrap();
+    let desk = AcpFixture { project: link.clone(), ..desk };
+    let (mut acp, session) = opened(&desk, both());
+    let asked = editor(&mut acp, None);
+    let steps = [
+        &*call("Read", json!({"file_path": "hello.txt"})),
+        "turn",
+        &call("Write", json!({"file_path": "new.txt", "content": "new\n"})),
+    ];
+    acp.turn(&session, &script(&steps), "end_turn");
+    let named = |name: &str| link.join(name).display().to_string();
+    assert_eq!(paths(&asked, "fs/read_text_file").first(), Some(&named("hello.txt")));
+    assert_eq!(paths(&asked, "fs/write_text_file"), [named("new.txt")]);
+    assert_eq!(desk.text("new.txt").as_deref(), Some("new\n"));
+    acp.leave();
+}
+
+#[test]
+fn an_editor_is_not_led_elsewhere_by_a_link_that_changed() {
+    let desk = AcpFixture::new();
+    write(&desk.zero, "other/hello.txt", "of the other\n");
+    let folder = desk.zero.folder().canonicalize().unwrap();
+    let link = folder.join("link");
+    std::os::unix::fs::symlink(&desk.project, &link).unwrap();
+    let mut acp = desk.acp_with(&[], both());
+    let made = acp.ok("session/new", json!({"cwd": link, "mcpServers": []}));
+    let session = made["sessionId"].as_str().unwrap().to_owned();
+    let asked = editor(&mut acp, None);
+    std::fs::remove_file(&link).unwrap();
+    std::os::unix::fs::symlink(folder.join("other"), &link).unwrap();
+    let made = call("Write", json!({"file_path": "new.txt", "content": "new\n"}));
+    let from = acp.mark();
+    acp.turn(&session, &read("hello.txt"), "end_turn");
+    acp.turn(&session, &script(&[&made]), "end_turn");
+    assert_eq!(*asked.lock().unwrap(), Vec::new());
+    let calls = calls(&acp.updates(from, &session));
+    assert!(shown(&calls[0]).contains("hello"), "{calls:#?}");
+    assert_eq!(desk.text("new.txt").as_deref(), Some("new\n"));
+    assert!(!folder.join("other/new.txt").exists());
+    acp.leave();
+}
+
+#[test]
+fn a_link_out_of_the_project_is_not_asked_of_the_editor() {
+    let desk = AcpFixture::new();
+    write(&desk.zero, "outside.txt", "outside\n");
+    std::os::unix::fs::symlink(desk.zero.folder().join("outside.txt"), desk.file("link.txt"))
+        .unwrap();
+    let (mut acp, session) = opened(&desk, both());
+    let asked = editor(&mut acp, Some("from the buffer\n"));
+    acp.turn(&session, &read("link.txt"), "end_turn");
+    assert_eq!(*asked.lock().unwrap(), Vec::new());
+    acp.leave();
+}
+
+#[test]
+fn an_editor_that_formats_what_it_saves_is_noticed() {
+    let desk = AcpFixture::new();
+    let (mut acp, session) = opened(&desk, both());
+    acp.answers(|method, params| match method {
+        "session/request_permission" => ClientReply::Result(selected("allow_once")),
+        "fs/write_text_file" => {
+            let text = params["content"].as_str().unwrap().replace('=', " = ");
+            std::fs::write(params["path"].as_str().unwrap(), text).unwrap();
+            ClientReply::Result(json!({}))
+        }
+        "fs/read_text_file" => match std::fs::read_to_string(params["path"].as_str().unwrap()) {
+            Ok(content) => ClientReply::Result(json!({"content": content})),
+            Err(_) => ClientReply::Error(-32002),
+        },
+        _ => ClientReply::Error(-32601),
+    });
+    let made = call("Write", json!({"file_path": "a.txt", "content": "a=1\n"}));
+    let edit =
+        call("Edit", json!({"file_path": "a.txt", "old_string": "a = 1", "new_string": "b = 2"}));
+    let read = call("Read", json!({"file_path": "a.txt"}));
+    let steps = [&*made, "turn", &read, "turn", &edit, "turn", "say Ok."];
+    let from = acp.mark();
+    acp.turn(&session, &script(&steps), "end_turn");
+    let calls = calls(&acp.updates(from, &session));
+    assert!(calls.iter().all(|call| call["status"] == "completed"), "{calls:#?}");
+    // The model is told at once that the file is not what it wrote.
+    let told = desk.model.requests();
+    let after_write =
+        told[1]["messages"].as_array().unwrap().last().unwrap()["content"].to_string();
+    assert!(after_write.contains("format") || after_write.contains("a = 1"), "{after_write}");
+    assert_eq!(desk.text("a.txt").as_deref(), Some("b  =  2\n"));
+    acp.leave();
+}

@@ -1,0 +1,103 @@
+//! What the agent asks the person: as a form, or among the options of a permission.
+
+use serde_json::{Value, json};
+
+use super::acp_client::{AcpClient, ClientReply, selected};
+use super::{AcpFixture, call, calls, script};
+
+/// A question with one answer, and one with several.
+fn questions() -> Value {
+    let options = json!([
+        {"label": "PostgreSQL", "description": "Relational"},
+        {"label": "Redis", "description": "Key-value"},
+        {"label": "SQLite", "description": "A file"},
+    ]);
+    json!({"questions": [
+        {"question": "Which database?", "header": "Database", "options": options},
+        {"question": "Which backups?", "header": "Backups", "options": options, "multiSelect": true},
+    ]})
+}
+
+/// What the model is told of the answers.
+fn told(desk: &AcpFixture, acp: &mut AcpClient) -> String {
+    let session = acp.open(desk);
+    let ask = call("AskUserQuestion", questions());
+    acp.turn(&session, &script(&[&ask, "turn", "say Ok."]), "end_turn");
+    let request = desk.model.requests().pop().unwrap();
+    let messages = request["messages"].as_array().unwrap();
+    messages.last().unwrap()["content"].to_string()
+}
+
+#[test]
+fn questions_are_a_form_where_the_client_shows_forms() {
+    let desk = AcpFixture::new();
+    let mut acp = desk.acp_with(&[], json!({"elicitation": {"form": {}}}));
+    acp.answers(|method, params| match method {
+        "elicitation/create" => {
+            let fields = &params["requestedSchema"]["properties"];
+            assert_eq!(fields["q2"]["type"], "array", "{params}");
+            let content = json!({"q1": "Redis", "q2": ["PostgreSQL", "SQLite"]});
+            ClientReply::Result(json!({"action": "accept", "content": content}))
+        }
+        _ => ClientReply::Error(-32601),
+    });
+    let said = told(&desk, &mut acp);
+    assert!(said.contains("Redis") && said.contains("PostgreSQL, SQLite"), "{said}");
+    acp.leave();
+}
+
+#[test]
+fn several_answers_are_chosen_one_after_another_where_it_shows_none() {
+    let desk = AcpFixture::new();
+    // What is chosen each time it is asked, and what comes of it.
+    for (picks, expected) in [
+        (&["Redis", "SQLite", "PostgreSQL", "Done"][..], &["Redis", "PostgreSQL, SQLite"][..]),
+        (&["Redis", "SQLite", "PostgreSQL", "Redis", "Done"], &["PostgreSQL, Redis, SQLite"]),
+        (&["None of these", "SQLite", "Done"], &["(no answer)", "SQLite"]),
+        (&["Redis", "SQLite", "None of these"], &["Redis", "(no answer)"]),
+        (&["None of these", "None of these"], &["chose not to answer"]),
+        (
+            &["Other", "SQLite", "Other", "Done"],
+            &[
+                "(something else, in their own words)",
+                "SQLite, and (something else",
+                "end your turn",
+            ],
+        ),
+    ] {
+        let mut acp = desk.acp();
+        let mut left = picks.iter();
+        acp.answers(move |method, params| {
+            assert_eq!(method, "session/request_permission");
+            let pick = left.next().expect("it asks too often");
+            let options = params["options"].as_array().unwrap();
+            let is_meant = |option: &&Value| option["name"].as_str().unwrap().starts_with(pick);
+            let option =
+                options.iter().find(is_meant).unwrap_or_else(|| panic!("{pick}: {params}"));
+            ClientReply::Result(selected(option["optionId"].as_str().unwrap()))
+        });
+        let said = told(&desk, &mut acp);
+        for part in expected {
+            assert!(said.contains(part), "{picks:?}: {said}");
+        }
+        let asked = acp.asked(0, "session/request_permission");
+        assert_eq!(asked.len(), picks.len(), "{picks:?}");
+        assert_eq!(acp.asked(0, "elicitation/create").len(), 0);
+        acp.leave();
+    }
+}
+
+#[test]
+fn a_question_that_is_taken_back_is_settled() {
+    let desk = AcpFixture::new();
+    let mut acp = desk.acp();
+    acp.answers(|_, _| ClientReply::Result(json!({"outcome": {"outcome": "cancelled"}})));
+    let from = acp.mark();
+    let session = acp.open(&desk);
+    let ask = call("AskUserQuestion", questions());
+    acp.turn(&session, &script(&[&ask, "turn", "say Ok."]), "end_turn");
+    let calls = calls(&acp.updates(from, &session));
+    let ended = |call: &Value| matches!(call["status"].as_str(), Some("completed" | "failed"));
+    assert!(!calls.is_empty() && calls.iter().all(ended), "{calls:#?}");
+    acp.leave();
+}

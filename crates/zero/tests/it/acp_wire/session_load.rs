@@ -1,0 +1,265 @@
+//! A session that is loaded is told as it was: words, thoughts, calls and changes.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+use zero_client::url_dialer::UrlDialer;
+use zero_client::{GatewayLink, GatewayUpdate, OpenRequest, OverlapPolicy, SendRequest};
+use zero_core::ToolKind;
+use zero_core::event::{EventKind, PlanEntry, ToolCallStatus};
+use zero_policy::PermissionMode;
+use zero_runtime::DialectName;
+use zero_runtime::tool::BoxFuture;
+use zero_session::tool_backend::{
+    BackendCall, BackendResult, CallObserver, CatalogEntry, ToolBackend, ToolBackendError,
+    ToolCatalog,
+};
+use zero_wire::client::{ConnectOptions, GatewayCredentials};
+
+use super::remote_gateway::token;
+use super::{AcpFixture, call, calls, chunks, script};
+use crate::gateway_process::GatewayProcess;
+
+/// Everything of a call that a client keeps, but for what only a live one has.
+fn kept(call: &Value) -> Value {
+    json!({
+        "toolCallId": call["toolCallId"],
+        "title": call["title"],
+        "kind": call["kind"],
+        "status": call["status"],
+        "content": call["content"],
+        "locations": call["locations"],
+        "rawInput": call["rawInput"],
+    })
+}
+
+#[test]
+fn load_001_a_session_is_told_as_it_was() {
+    let desk = AcpFixture::new();
+    let mut acp = desk.acp();
+    let session = acp.open(&desk);
+    let (read, made, changed, run) = (
+        call("Read", json!({"file_path": "hello.txt"})),
+        call("Write", json!({"file_path": "new.txt", "content": "new\n"})),
+        call("Write", json!({"file_path": "hello.txt", "content": "bye\n"})),
+        call("Bash", json!({"command": "echo printed; exit 3"})),
+    );
+    let steps = [
+        "think I wonder.",
+        "say I look.",
+        &read,
+        "turn",
+        &made,
+        "turn",
+        "think More.",
+        &changed,
+        "turn",
+        &run,
+        "turn",
+        "say All done.",
+    ];
+    let from = acp.mark();
+    acp.turn(&session, &script(&steps), "end_turn");
+    acp.turn(&session, "and now?", "end_turn");
+    let live = acp.updates(from, &session);
+    acp.leave();
+
+    let mut acp = desk.acp();
+    acp.ok("session/load", desk.wanted_with(json!({"sessionId": session})));
+    let told = acp.updates(0, &session);
+    for kind in ["agent_message_chunk", "agent_thought_chunk"] {
+        assert_eq!(chunks(&told, kind), chunks(&live, kind));
+    }
+    assert_eq!(chunks(&told, "agent_thought_chunk"), "I wonder.More.");
+    let said = chunks(&told, "user_message_chunk");
+    assert!(said.contains("say All done.") && said.contains("and now?"), "{said}");
+    let (live, told) = (calls(&live), calls(&told));
+    assert_eq!(told.len(), 4, "{told:#?}");
+    for (live, told) in live.iter().zip(&told) {
+        assert_eq!(kept(live), kept(told));
+    }
+    let diff = |call: &Value| call["content"][0].clone();
+    let path = |name: &str| json!(desk.file(name));
+    assert_eq!(diff(&told[1])["type"], "diff");
+    assert_eq!(diff(&told[1])["path"], path("new.txt"));
+    let changed = json!({"type": "diff", "path": path("hello.txt"), "oldText": "hello\n", "newText": "bye\n"});
+    assert_eq!(diff(&told[2]), changed);
+    assert_eq!(told[3]["rawOutput"]["exitCode"], 3, "{}", told[3]);
+    // And it goes on.
+    acp.turn(&session, "go on", "end_turn");
+    acp.leave();
+}
+
+#[test]
+fn load_002_all_of_it_comes_before_the_answer() {
+    let desk = AcpFixture::new();
+    let mut acp = desk.acp();
+    let session = acp.open(&desk);
+    acp.turn(&session, &script(&["say Some words."]), "end_turn");
+    acp.leave();
+    let mut acp = desk.acp();
+    let from = acp.mark();
+    let loaded = acp.ok("session/load", desk.wanted_with(json!({"sessionId": session})));
+    assert!(loaded["modes"].is_object() && loaded["configOptions"].is_array(), "{loaded}");
+    // Nothing else was heard yet, so all of it was before.
+    assert_eq!(acp.words(from, &session), "Some words.");
+    let after = acp.mark();
+    acp.turn(&session, "/status", "end_turn");
+    assert!(!acp.words(after, &session).contains("Some words."));
+    acp.leave();
+}
+
+#[test]
+fn load_003_an_unknown_session_is_not_found() {
+    let desk = AcpFixture::direct();
+    let mut acp = desk.acp();
+    for id in ["agent:main:acp:nobody", "nobody", "../../etc/passwd"] {
+        let gone = desk.wanted_with(json!({"sessionId": id}));
+        let error = acp.error("session/load", gone, -32002);
+        assert_eq!(error["data"]["sessionId"], id, "{error}");
+    }
+    for id in ["", "a\u{0}b"] {
+        let unfit = desk.wanted_with(json!({"sessionId": id}));
+        let error = acp.call("session/load", unfit).expect_err("there cannot be such a session");
+        assert!(error["code"] == -32002 || error["code"] == -32602, "{id:?}: {error}");
+    }
+    acp.leave();
+}
+
+#[test]
+fn a_session_can_be_loaded_where_it_is_open() {
+    let desk = AcpFixture::new();
+    let mut acp = desk.acp();
+    let session = acp.open(&desk);
+    acp.turn(&session, &script(&["say Some words."]), "end_turn");
+    for _ in 0..2 {
+        let from = acp.mark();
+        acp.ok("session/load", desk.wanted_with(json!({"sessionId": session})));
+        assert_eq!(acp.words(from, &session), "Some words.");
+    }
+    acp.turn(&session, "go on", "end_turn");
+    acp.leave();
+}
+
+#[test]
+fn what_was_denied_or_stopped_is_told_as_failed() {
+    let desk = AcpFixture::new();
+    let mut acp = desk.acp();
+    acp.chooses("reject_once");
+    let session = acp.open(&desk);
+    let write = call("Write", json!({"file_path": "no.txt", "content": "no\n"}));
+    acp.turn(&session, &script(&[&write, "turn", "say Pity."]), "end_turn");
+    let from = acp.mark();
+    let turn = acp.begin(&session, &script(&[&call("Bash", json!({"command": "sleep 600"}))]));
+    acp.until_update(from, "a start", |update| update["status"] == "in_progress");
+    acp.notify("session/cancel", json!({"sessionId": session}));
+    acp.ends(&turn, "cancelled");
+    acp.leave();
+    let mut acp = desk.acp();
+    acp.ok("session/load", desk.wanted_with(json!({"sessionId": session})));
+    let told = calls(&acp.updates(0, &session));
+    let ends: Vec<&Value> = told.iter().map(|call| &call["status"]).collect();
+    assert_eq!(ends, ["failed", "failed"], "{told:#?}");
+    acp.leave();
+}
+
+/// Tools of somebody else: one that changes the plan.
+struct PlanToolBackend;
+
+impl ToolBackend for PlanToolBackend {
+    fn bench(&self, _: DialectName) -> BoxFuture<'_, Result<ToolCatalog, ToolBackendError>> {
+        let tool = CatalogEntry {
+            name: "Planning".to_owned(),
+            canonical: "Planning".to_owned(),
+            description: "Plans.".to_owned(),
+            input_schema: json!({"type": "object"}),
+            kind: ToolKind::Think,
+            read_only: true,
+        };
+        let cwd = PathBuf::from("/elsewhere");
+        let bench = ToolCatalog { cwd, tools: vec![tool].into(), ..ToolCatalog::default() };
+        Box::pin(std::future::ready(Ok(bench)))
+    }
+
+    fn call(
+        &self,
+        call: BackendCall,
+        _: CancellationToken,
+        _: Arc<dyn CallObserver>,
+    ) -> BoxFuture<'_, BackendResult> {
+        let entry = |content: &str, priority: &str, status: &str| PlanEntry {
+            content: content.to_owned(),
+            priority: priority.to_owned(),
+            status: status.to_owned(),
+        };
+        let first = if call.input["done"] == true { "completed" } else { "in_progress" };
+        let plan = vec![entry("Dig", "high", first), entry("Plant", "low", "pending")];
+        let end = BackendResult {
+            plan: Some(plan),
+            ..BackendResult::words(ToolCallStatus::Completed, "planned")
+        };
+        Box::pin(std::future::ready(end))
+    }
+
+    fn set_mode(&self, _: PermissionMode) -> BoxFuture<'_, Result<(), ToolBackendError>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn whereabouts(&self) -> String {
+        "elsewhere".to_owned()
+    }
+
+    fn folder(&self) -> Option<PathBuf> {
+        None
+    }
+}
+
+#[test]
+fn plans_are_told_again() {
+    let desk = AcpFixture::new();
+    let gateway = GatewayProcess::start(&desk.zero);
+    let (url, auth) = (gateway.url.parse().unwrap(), GatewayCredentials::token(token(&desk)));
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let (begun, done) = (call("Planning", json!({})), call("Planning", json!({"done": true})));
+    let text = script(&[&begun, "turn", &done, "turn", "say Dug."]);
+    runtime.block_on(async {
+        let options = ConnectOptions { auth, ..ConnectOptions::default() };
+        let link = GatewayLink::new(Arc::new(UrlDialer::new(url, options)));
+        let key = Some("agent:main:garden".to_owned());
+        let (near, mut heard) =
+            link.open(OpenRequest { key, ..OpenRequest::default() }).await.unwrap();
+        assert!(
+            near.host_tools("planner", Arc::new(PlanToolBackend), PermissionMode::Auto)
+                .await
+                .unwrap()
+        );
+        let (run, overlap) = ("run-1".to_owned(), OverlapPolicy::Queue);
+        let sending = SendRequest { run, text, attachments: Vec::new(), thinking: None, overlap };
+        near.send(sending).await.unwrap();
+        loop {
+            let news = tokio::time::timeout(super::PATIENCE, heard.next()).await;
+            match news.expect("it ends").expect("it ends in order") {
+                GatewayUpdate::Entry(event) if matches!(event.what, EventKind::RunEnded { .. }) => {
+                    break;
+                }
+                _ => {}
+            }
+        }
+        link.close().await;
+    });
+    let mut acp = desk.acp_with(&["--url", &gateway.url], json!({}));
+    let wanted = desk.wanted_with(json!({"sessionId": "agent:main:garden"}));
+    acp.ok("session/load", wanted);
+    let updates = acp.updates(0, "agent:main:garden");
+    let plans: Vec<&Value> =
+        updates.iter().filter(|update| update["sessionUpdate"] == "plan").collect();
+    let plan = |first: &str| {
+        json!([{"content": "Dig", "priority": "high", "status": first},
+            {"content": "Plant", "priority": "low", "status": "pending"}])
+    };
+    let entries: Vec<&Value> = plans.iter().map(|plan| &plan["entries"]).collect();
+    assert_eq!(entries, [&plan("in_progress"), &plan("completed")], "{updates:#?}");
+    acp.leave();
+}

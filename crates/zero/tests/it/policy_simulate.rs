@@ -1,0 +1,109 @@
+//! Recorded calls, judged again.
+
+use serde_json::{Value, json};
+
+use crate::config::{USER, write};
+use crate::test_program::TestProgram;
+
+/// A program that made calls of several kinds.
+fn with_calls() -> TestProgram {
+    let zero = TestProgram::new();
+    write(&zero, "a.txt", "hello\n");
+    write(&zero, ".env", "SECRET=1\n");
+    let call = |tool: &str, input: Value, more: &[&str]| {
+        let input = input.to_string();
+        zero.run(&[&["tools", "call", tool, &input], more].concat());
+    };
+    call("Read", json!({"file_path": "a.txt"}), &[]);
+    call("Read", json!({"file_path": ".env"}), &[]);
+    call("Write", json!({"file_path": "a.txt", "content": "x"}), &["--yes"]);
+    call("Write", json!({"file_path": "a.txt", "content": "y"}), &[]);
+    call("Write", json!({"file_path": "b.txt", "content": "y"}), &[]);
+    call("Write", json!({"path": "b.txt"}), &[]);
+    call("NoSuchTool", json!({}), &[]);
+    call("Read", json!({"file_path": "x".repeat(2_000)}), &[]);
+    zero.stdout(&["undo"]);
+    zero
+}
+
+fn simulate(zero: &TestProgram, args: &[&str]) -> Value {
+    let output = zero.stdout(&[&["policy", "simulate", "--json"], args].concat());
+    serde_json::from_str(&output).unwrap()
+}
+
+#[test]
+fn what_would_change_is_told_and_what_would_save_questions() {
+    let zero = with_calls();
+    let same = simulate(&zero, &[]);
+    assert_eq!(same["then"], same["now"], "{same}");
+    assert_eq!(same["then"], json!({"allow": 2, "ask": 3, "deny": 0}), "{same}");
+    assert_eq!(same["changes"], json!([]));
+    assert_eq!(same["never_judged"], 2, "{same}");
+    assert_eq!(
+        same["suggested_rules"],
+        json!([
+            {"rules": ["Edit(/a.txt)"], "questions_saved": 2},
+            {"rules": ["Edit(/b.txt)"], "questions_saved": 1},
+        ])
+    );
+    write(
+        &zero,
+        "tomorrow.json",
+        r#"{"permissions": {"deny": ["Read(.env)"], "allow": ["Edit(a.txt)"]}}"#,
+    );
+    let changed = simulate(&zero, &["--settings", "tomorrow.json"]);
+    assert_eq!(changed["now"], json!({"allow": 3, "ask": 1, "deny": 1}));
+    let change = &changed["changes"][0];
+    assert_eq!(change["calls"], 2);
+    assert_eq!((&change["then"], &change["now"]), (&json!("ask"), &json!("allow")));
+    assert_eq!((&change["tool"], &change["title"]), (&json!("Write"), &json!("Write `a.txt`")));
+    let plan = simulate(&zero, &["--mode", "plan"]);
+    assert_eq!(plan["now"], json!({"allow": 2, "ask": 0, "deny": 3}));
+    let text = zero.run(&["policy", "simulate", "--settings", "tomorrow.json"]);
+    let text = text.split_once("calls since").unwrap().1.split_once("Z, ").unwrap().1;
+    insta::assert_snapshot!(text, @"
+    judged again
+
+           THEN  NOW
+    allow  2     3
+    ask    3     1
+    deny   0     1
+
+    Judged differently:
+    CALLS  THEN   NOW    CALL           WHY
+    2      ask    allow  Write `a.txt`  changing `[FOLDER]/a.txt`: rule `Edit(a.txt)` allows it
+    1      allow  deny   Read `.env`    reading `[FOLDER]/.env`: rule `Read(.env)` denies it
+
+    Allow rules that would have saved questions:
+    QUESTIONS  RULE
+    1          Edit(/b.txt)
+
+    Cannot be replayed: 1 too long for the log
+    ");
+}
+
+#[test]
+fn the_settings_that_hold_where_a_call_was_made_count() {
+    let zero = with_calls();
+    write(&zero, USER, r#"{"permissions": {"mode": "accept-edits"}}"#);
+    assert_eq!(simulate(&zero, &[])["now"], json!({"allow": 5, "ask": 0, "deny": 0}));
+    let elsewhere = simulate(&zero, &["--workspace", "home"]);
+    assert_eq!(elsewhere["calls"], 0);
+    assert_eq!(simulate(&zero, &["--workspace", "."])["calls"], 5);
+    write(&zero, USER, r#"{"permissions": {"mode": "yolo"}}"#);
+    assert!(zero.run(&["policy", "simulate"]).starts_with("exit 2\n--- stderr\n"));
+    write(&zero, USER, "{}");
+    write(&zero, ".zero/settings.json", "{");
+    let broken = simulate(&zero, &[]);
+    assert_eq!(
+        (&broken["calls"], &broken["cannot_be_replayed"]),
+        (&json!(0), &json!({"settings": 8}))
+    );
+}
+
+#[test]
+fn an_empty_log_is_nothing_to_worry_about() {
+    let zero = TestProgram::new();
+    let seen = zero.run(&["policy", "simulate", "--since", "1h"]);
+    assert!(seen.starts_with("exit 0\nno calls"), "{seen}");
+}

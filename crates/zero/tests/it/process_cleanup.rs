@@ -1,0 +1,142 @@
+//! What zero starts ends with it, however it ends, and what it leaves is taken away.
+
+#![expect(clippy::disallowed_methods, reason = "tests stand outside zero and look at its files")]
+
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::test_program::TestProgram;
+
+/// How long anything may be left after zero is gone, on a machine with a lot to do. By itself it would
+/// stay for days.
+const GONE_MAX: Duration = Duration::from_secs(30);
+
+/// Whether a process is stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ProcessState {
+    Stopped,
+    Other,
+}
+
+/// Processes that sleep for this many seconds, which no others do.
+pub(crate) fn sleepers(seconds: u32) -> Vec<ProcessState> {
+    let seconds = seconds.to_string();
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let sleeping = processes.filter(|entry| {
+        let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        let words: Vec<&[u8]> = line.split(|byte| *byte == 0).collect();
+        words.first() == Some(&b"sleep".as_slice()) && words.contains(&seconds.as_bytes())
+    });
+    let state = |entry: std::fs::DirEntry| {
+        let stat = std::fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
+        if stat.contains(") T ") { ProcessState::Stopped } else { ProcessState::Other }
+    };
+    sleeping.map(state).collect()
+}
+
+#[track_caller]
+fn wait_for(limit: Duration, what: &str, is_so: impl Fn() -> bool) {
+    let until = Instant::now() + limit;
+    while !is_so() {
+        assert!(Instant::now() < until, "{what} within {limit:?}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// A zero that is killed, at the latest when its test fails.
+struct KillOnDrop(Child);
+
+impl Drop for KillOnDrop {
+    fn drop(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+/// A number of seconds that nobody else sleeps for, in this run of the tests or another.
+pub(crate) fn seconds(number: usize) -> u32 {
+    std::process::id() * 100 + u32::try_from(number).unwrap()
+}
+
+/// Starts a command that has two sleepers, and waits until they are what they are to be.
+fn start(zero: &TestProgram, command: &str, seconds: u32, state: ProcessState) -> KillOnDrop {
+    let input = json!({"command": command.replace("SLEEP", &format!("sleep {seconds}"))});
+    let mut child = zero.command(&["tools", "call", "Bash", &input.to_string(), "--yes"]);
+    let child = KillOnDrop(child.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+    wait_for(Duration::from_secs(60), command, || sleepers(seconds) == [state; 2]);
+    child
+}
+
+#[test]
+fn nothing_survives_a_zero_that_is_killed() {
+    let zero = TestProgram::new();
+    let commands = [
+        ("SLEEP & SLEEP", ProcessState::Other),
+        ("setsid SLEEP & setsid SLEEP & wait", ProcessState::Other),
+        ("(setsid sh -c 'SLEEP & SLEEP &' &); read x </dev/zero", ProcessState::Other),
+        ("trap '' TERM INT HUP QUIT; SLEEP & SLEEP & wait", ProcessState::Other),
+        (
+            "SLEEP & a=$!; SLEEP & for it in $a $!; do until grep -q sleep /proc/$it/comm; do :; done; \
+             done; kill -STOP $a $!; kill -STOP $$; wait",
+            ProcessState::Stopped,
+        ),
+    ];
+    for (number, (command, state)) in commands.into_iter().enumerate() {
+        let seconds = seconds(number);
+        drop(start(&zero, command, seconds, state));
+        wait_for(GONE_MAX, command, || sleepers(seconds).is_empty());
+    }
+    // What their sessions kept is swept by the next call.
+    let tmp = zero.folder().join("home/.local/state/zero/tmp");
+    let folders = || {
+        let entries = std::fs::read_dir(&tmp).unwrap().flatten();
+        entries.filter(|entry| entry.path().is_dir()).count()
+    };
+    assert!(folders() > 0, "a killed zero takes nothing away");
+    zero.stdout(&["tools", "call", "LS", "{}"]);
+    assert_eq!(folders(), 0);
+}
+
+#[test]
+fn a_pipe_that_is_held_open_holds_up_nobody() {
+    let zero = TestProgram::new();
+    for (number, command) in
+        ["SLEEP & echo done", "(setsid SLEEP &); echo done"].into_iter().enumerate()
+    {
+        let seconds = seconds(10 + number);
+        let input = json!({"command": command.replace("SLEEP", &format!("sleep {seconds}"))});
+        let begun = Instant::now();
+        let said = zero.stdout(&["tools", "call", "Bash", &input.to_string(), "--yes"]);
+        assert_eq!((said.as_str(), sleepers(seconds).len()), ("done\n", 0), "{command}");
+        assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
+    }
+}
+
+#[test]
+fn all_of_a_long_output_can_be_read() {
+    let zero = TestProgram::new();
+    let input = r#"{"command": "seq 1 100000"}"#;
+    let answer = zero.stdout(&["tools", "call", "Bash", input, "--yes", "--json"]);
+    let answer: Value = serde_json::from_str(&answer).unwrap();
+    let file = &answer["result"]["structured"]["spill_file"];
+    let input = json!({"file_path": file, "offset": 50_000, "limit": 1}).to_string();
+    let page = zero.stdout(&["tools", "call", "Read", &input]);
+    assert!(page.starts_with(" 50000\t50000\n"), "{page}");
+}
+
+#[test]
+fn a_text_for_a_job_is_never_allowed_in_silence() {
+    let zero = TestProgram::new();
+    let check = |input: &str| -> Value {
+        let output = zero.command(&["policy", "check", "BashOutput", input]).output().unwrap();
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    assert_eq!(check(r#"{"job_id": "job_1"}"#)["decision"], "allow");
+    for text in ["ls\n", "rm -rf /\n", "print(1)\n", ""] {
+        let input = json!({"job_id": "job_1", "stdin": text}).to_string();
+        let answer = check(&input);
+        assert_ne!(answer["decision"], "allow", "{answer}");
+    }
+}

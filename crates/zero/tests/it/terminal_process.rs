@@ -1,0 +1,72 @@
+//! The program at a terminal: what it asks is answered by typing.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::process::{Child, Command};
+use std::sync::mpsc::{Receiver, sync_channel};
+
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{LocalModes, tcgetattr};
+
+use crate::gateway_process::{PATIENCE, ended};
+
+/// A program with a terminal for its three streams.
+pub(crate) struct TerminalProcess {
+    child: Child,
+    keyboard: File,
+    screen: Receiver<Vec<u8>>,
+    seen: String,
+}
+
+impl TerminalProcess {
+    pub(crate) fn start(mut command: Command) -> Self {
+        let near = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&near).unwrap();
+        unlockpt(&near).unwrap();
+        let name = ptsname(&near, Vec::new()).unwrap().into_string().unwrap();
+        let far = || File::options().read(true).write(true).open(&name).unwrap();
+        let child = command.stdin(far()).stdout(far()).stderr(far()).spawn().unwrap();
+        // What the command holds of the far end would keep the terminal open.
+        drop(command);
+        let keyboard = File::from(near);
+        let mut reader = keyboard.try_clone().unwrap();
+        let (shows, screen) = sync_channel(4_096);
+        std::thread::spawn(move || {
+            let mut bytes = [0; 4_096];
+            // A terminal that nobody holds any more is an error to read.
+            while let Ok(count @ 1..) = reader.read(&mut bytes) {
+                if shows.send(bytes[..count].to_vec()).is_err() {
+                    return;
+                }
+            }
+        });
+        Self { child, keyboard, screen, seen: String::new() }
+    }
+
+    /// Waits until something is on the screen.
+    #[track_caller]
+    pub(crate) fn until(&mut self, text: &str) {
+        while !self.seen.contains(text) {
+            match self.screen.recv_timeout(PATIENCE) {
+                Ok(bytes) => self.seen.push_str(&String::from_utf8_lossy(&bytes)),
+                Err(_) => panic!("no `{text}` in {:?}", self.seen),
+            }
+        }
+    }
+
+    pub(crate) fn types(&mut self, keys: &str) {
+        self.keyboard.write_all(keys.as_bytes()).unwrap();
+    }
+
+    /// Waits for the end; gives the exit code, and all that was on the screen.
+    pub(crate) fn end(mut self) -> (i32, String) {
+        let code = ended(&mut self.child).code().unwrap();
+        // Whoever works at the terminal after this sees what they type.
+        let modes = tcgetattr(&self.keyboard).unwrap().local_modes;
+        assert!(modes.contains(LocalModes::ECHO | LocalModes::ICANON | LocalModes::ISIG));
+        while let Ok(bytes) = self.screen.recv_timeout(PATIENCE) {
+            self.seen.push_str(&String::from_utf8_lossy(&bytes));
+        }
+        (code, self.seen)
+    }
+}

@@ -1,0 +1,190 @@
+//! A client of `zero acp`, as plain as can be: lines of JSON into a pipe and out of another.
+
+use std::borrow::Cow;
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// What the agent said.
+pub(super) enum AgentMessage<'a> {
+    /// The answer to the request of this number, as it is written.
+    Answer { id: u64, line: &'a str },
+    /// News of a session, as it is written.
+    News { line: &'a str },
+}
+
+/// A conversation with an agent that was started for it.
+pub(super) struct AcpBenchClient {
+    agent: Child,
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+    line: String,
+    asked: u64,
+}
+
+impl AcpBenchClient {
+    /// Starts an agent, and has it say what it can do.
+    pub(super) fn begin(mut command: Command) -> Result<Self> {
+        let mut agent = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .with_context(|| format!("could not start {command:?}"))?;
+        let (input, output) = (agent.stdin.take(), agent.stdout.take());
+        let output = BufReader::new(output.context("the agent has no output")?);
+        let mut begun = Self { agent, input, output, line: String::new(), asked: 0 };
+        let client = json!({"name": "bench", "version": "1"});
+        let hello = json!({"protocolVersion": 1, "clientCapabilities": {}, "clientInfo": client});
+        begun.ask("initialize", &hello)?;
+        Ok(begun)
+    }
+
+    /// Opens a session; its id.
+    pub(super) fn open(&mut self, folder: &Path) -> Result<String> {
+        let answer = self.ask("session/new", &json!({"cwd": folder, "mcpServers": []}))?;
+        let answer: Value = serde_json::from_str(answer)?;
+        let id = answer.pointer("/result/sessionId").and_then(Value::as_str);
+        Ok(id.with_context(|| format!("no session was opened: {answer}"))?.to_owned())
+    }
+
+    /// Begins a turn; the number of its answer.
+    pub(super) fn prompt(&mut self, session: &str, text: &str) -> Result<u64> {
+        let prompt = json!([{"type": "text", "text": text}]);
+        self.say("session/prompt", &json!({"sessionId": session, "prompt": prompt}))
+    }
+
+    /// Takes a turn to its end.
+    pub(super) fn turn(&mut self, session: &str, text: &str) -> Result<()> {
+        let asked = self.prompt(session, text)?;
+        loop {
+            if let AgentMessage::Answer { id, line } = self.hear()? {
+                ensure!(id == asked, "an answer to nothing: {line:.500}");
+                return ended_well(line);
+            }
+        }
+    }
+
+    /// Asks, and gives the answer as it is written.
+    pub(super) fn ask(&mut self, method: &str, params: &Value) -> Result<&str> {
+        let asked = self.say(method, params)?;
+        while !matches!(self.hear()?, AgentMessage::Answer { id, .. } if id == asked) {}
+        ensure!(!self.line.contains(r#""error":"#), "`{method}` was refused: {:.500}", self.line);
+        Ok(&self.line)
+    }
+
+    /// What the agent says next. It has nothing to ask: no question is expected here.
+    pub(super) fn hear(&mut self) -> Result<AgentMessage<'_>> {
+        self.line.clear();
+        ensure!(self.output.read_line(&mut self.line)? > 0, "the agent has ended");
+        let line = self.line.trim_end();
+        match kind_of(line)? {
+            AgentMessageKind::Answer(id) => Ok(AgentMessage::Answer { id, line }),
+            AgentMessageKind::News => Ok(AgentMessage::News { line }),
+            AgentMessageKind::Question => bail!("the agent asks, and nobody is there: {line:.500}"),
+        }
+    }
+
+    /// The process of the agent.
+    pub(super) fn pid(&self) -> u32 {
+        self.agent.id()
+    }
+
+    /// Ends the agent's input, and waits until it has ended.
+    pub(super) fn end(mut self) -> Result<()> {
+        drop(self.input.take());
+        let status = self.agent.wait()?;
+        ensure!(status.success(), "the agent ended with {status}");
+        Ok(())
+    }
+
+    fn say(&mut self, method: &str, params: &Value) -> Result<u64> {
+        let input = self.input.as_mut().context("the conversation is over")?;
+        self.asked += 1;
+        let id = self.asked;
+        let message = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
+        input.write_all(format!("{message}\n").as_bytes())?;
+        Ok(id)
+    }
+}
+
+impl Drop for AcpBenchClient {
+    /// An agent that was not ended in good order is not left behind either.
+    fn drop(&mut self) {
+        drop(self.input.take());
+        if !matches!(self.agent.try_wait(), Ok(Some(_))) {
+            let _ = self.agent.kill();
+            let _ = self.agent.wait();
+        }
+    }
+}
+
+/// That a turn was taken to its end.
+pub(super) fn ended_well(answer: &str) -> Result<()> {
+    ensure!(answer.contains(r#""stopReason":"end_turn""#), "the turn did not end: {answer:.500}");
+    Ok(())
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum AgentMessageKind {
+    Answer(u64),
+    News,
+    Question,
+}
+
+/// What a line is. The rest of it is not looked at: it may be a megabyte.
+fn kind_of(line: &str) -> Result<AgentMessageKind> {
+    #[derive(Deserialize)]
+    struct RpcLine<'a> {
+        id: Option<Value>,
+        #[serde(borrow)]
+        method: Option<Cow<'a, str>>,
+    }
+    let read: RpcLine<'_> =
+        serde_json::from_str(line).with_context(|| format!("no message: {line:.500}"))?;
+    match (read.id, read.method) {
+        (Some(id), None) => {
+            let id = id.as_u64().with_context(|| format!("an answer to nothing: {line:.500}"))?;
+            Ok(AgentMessageKind::Answer(id))
+        }
+        (Some(_), Some(_)) => Ok(AgentMessageKind::Question),
+        (None, _) => Ok(AgentMessageKind::News),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(line: &str, expected: AgentMessageKind) {
+        assert_eq!(kind_of(line).unwrap(), expected);
+    }
+
+    #[test]
+    fn lines_are_told_apart() {
+        check(
+            r#"{"jsonrpc":"2.0","id":7,"result":{"id":8,"method":"x"}}"#,
+            AgentMessageKind::Answer(7),
+        );
+        check(r#"{"jsonrpc":"2.0","id":7,"error":{"code":-32603}}"#, AgentMessageKind::Answer(7));
+        check(r#"{"method":"session/update","params":{"id":1}}"#, AgentMessageKind::News);
+        check(
+            r#"{"method":"session/request_permission","id":"a","params":{}}"#,
+            AgentMessageKind::Question,
+        );
+        assert!(kind_of(r#"{"id":"a","result":{}}"#).is_err());
+        assert!(kind_of("panicked at").is_err());
+    }
+
+    #[test]
+    fn only_a_turn_that_ended_is_one() {
+        assert!(ended_well(r#"{"id":1,"result":{"stopReason":"end_turn"}}"#).is_ok());
+        assert!(ended_well(r#"{"id":1,"result":{"stopReason":"cancelled"}}"#).is_err());
+        assert!(ended_well(r#"{"id":1,"error":{"code":-32603,"message":"no"}}"#).is_err());
+    }
+}

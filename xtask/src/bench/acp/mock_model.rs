@@ -1,0 +1,334 @@
+//! A model that answers at once with what the prompt tells it to, by chat completions on loopback.
+//!
+//! What it takes itself is kept, so that it can be told apart from what zero takes; and what it is
+//! told of calls is held against what was to be expected, so that a fast wrong answer is seen.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+/// What comes before a script in a prompt.
+const MARK: &str = "bench:";
+/// Stands for the number of a call.
+const NUMBER: &str = "{n}";
+/// Largest request that is taken.
+const REQUEST_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// What the model says when a prompt has no script.
+pub(super) const HELLO: &str = "Hello.";
+
+/// What a turn consists of: so many calls, one after the other.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct ModelScript {
+    pub(super) tool: String,
+    /// Its input; `{n}` in a text is the call's number, of three digits.
+    pub(super) input: Value,
+    pub(super) times: usize,
+    /// What has to be in each result; `{n}` as above.
+    pub(super) expected: String,
+}
+
+impl ModelScript {
+    /// The prompt that asks for it.
+    pub(super) fn prompt(&self) -> Result<String> {
+        Ok(format!("{MARK}{}", serde_json::to_string(self)?))
+    }
+}
+
+/// What was found of the results that the model was told.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ResultTally {
+    pub(super) right: usize,
+    pub(super) wrong: usize,
+    /// The first wrong one, and what was expected.
+    pub(super) first_wrong: Option<String>,
+}
+
+/// The model, as long as this process lives.
+#[derive(Clone)]
+pub(super) struct MockModel {
+    port: u16,
+    kept: Arc<MockModelState>,
+}
+
+#[derive(Default)]
+struct MockModelState {
+    /// What it took itself, in nanoseconds.
+    own_ns: AtomicU64,
+    calls: AtomicU64,
+    told: Mutex<ResultTally>,
+}
+
+impl MockModel {
+    /// Starts to serve.
+    pub(super) fn start() -> Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        let model = Self { port: listener.local_addr()?.port(), kept: Arc::default() };
+        let kept = Arc::clone(&model.kept);
+        thread::spawn(move || {
+            for stream in listener.incoming().map_while(|stream| stream.ok()) {
+                let kept = Arc::clone(&kept);
+                // A connection that breaks is one that zero has closed.
+                thread::spawn(move || kept.serve(stream));
+            }
+        });
+        Ok(model)
+    }
+
+    /// Where it is.
+    pub(super) fn url(&self) -> String {
+        format!("http://127.0.0.1:{}/v1", self.port)
+    }
+
+    /// What it took itself since this was last asked.
+    pub(super) fn own_time(&self) -> Duration {
+        Duration::from_nanos(self.kept.own_ns.swap(0, Ordering::Relaxed))
+    }
+
+    /// What it was told since this was last asked.
+    pub(super) fn told(&self) -> ResultTally {
+        std::mem::take(&mut *self.kept.told.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl MockModelState {
+    fn serve(&self, stream: TcpStream) -> Result<()> {
+        stream.set_nodelay(true)?;
+        let mut writer = stream.try_clone()?;
+        let mut reader = BufReader::new(stream);
+        while let Some(body) = request_body(&mut reader)? {
+            let start = Instant::now();
+            let request: CompletionRequest =
+                serde_json::from_slice(&body).context("the request is no JSON of a chat")?;
+            let (reply, told) = reply(&request.messages);
+            if let Some(told) = told {
+                self.note(told);
+            }
+            let events = self.events(reply);
+            let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length:";
+            let answer = format!("{head} {}\r\n\r\n{events}", events.len());
+            let own = start.elapsed().as_nanos().try_into().unwrap_or(u64::MAX);
+            // Counted before it can be heard of, so that nobody asks too early.
+            self.own_ns.fetch_add(own, Ordering::Relaxed);
+            writer.write_all(answer.as_bytes())?;
+        }
+        Ok(())
+    }
+
+    fn note(&self, result: Result<(), String>) {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        match result {
+            Ok(()) => told.right += 1,
+            Err(wrong) => {
+                told.wrong += 1;
+                told.first_wrong.get_or_insert(wrong);
+            }
+        }
+    }
+
+    fn events(&self, reply: ScriptedReply) -> String {
+        let (delta, reason) = match reply {
+            ScriptedReply::Words(words) => (json!({ "content": words }), "stop"),
+            ScriptedReply::Call { tool, input } => {
+                let id = format!("call_{}", self.calls.fetch_add(1, Ordering::Relaxed));
+                let function = json!({"name": tool, "arguments": input.to_string()});
+                let call = json!({"index": 0, "id": id, "type": "function", "function": function});
+                (json!({ "tool_calls": [call] }), "tool_calls")
+            }
+        };
+        let piece = json!({"id": "c", "object": "chat.completion.chunk", "choices": [{"index": 0, "delta": delta}]});
+        let usage = json!({"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15});
+        let end = json!({"id": "c", "object": "chat.completion.chunk",
+            "choices": [{"index": 0, "delta": {}, "finish_reason": reason}], "usage": usage});
+        format!("data: {piece}\n\ndata: {end}\n\ndata: [DONE]\n\n")
+    }
+}
+
+/// The body of the next request; nothing when the other side has hung up.
+fn request_body(reader: &mut impl BufRead) -> Result<Option<Vec<u8>>> {
+    let mut length = None;
+    let mut line = String::new();
+    loop {
+        line.clear();
+        if reader.read_line(&mut line)? == 0 {
+            return Ok(None);
+        }
+        match line.trim_end().split_once(':') {
+            Some((name, value)) if name.eq_ignore_ascii_case("content-length") => {
+                length = Some(value.trim().parse::<usize>()?);
+            }
+            None if line.trim_end().is_empty() => break,
+            _ => {}
+        }
+    }
+    let length = length.context("the request does not say how long it is")?;
+    if length > REQUEST_BYTES_MAX {
+        bail!("a request of {length} bytes is too large");
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body)?;
+    Ok(Some(body))
+}
+
+#[derive(Deserialize)]
+struct CompletionRequest {
+    messages: Vec<CompletionMessage>,
+}
+
+#[derive(Deserialize)]
+struct CompletionMessage {
+    role: String,
+    #[serde(default)]
+    content: Value,
+}
+
+impl CompletionMessage {
+    /// Its words, whole or in parts.
+    fn text(&self) -> String {
+        let of_part = |part: &Value| part.get("text").and_then(Value::as_str).map(str::to_owned);
+        match &self.content {
+            Value::String(text) => text.clone(),
+            Value::Array(parts) => parts.iter().filter_map(of_part).collect(),
+            _ => String::new(),
+        }
+    }
+}
+
+#[derive(Debug, PartialEq)]
+enum ScriptedReply {
+    Words(&'static str),
+    Call { tool: String, input: Value },
+}
+
+/// What to say next, and whether what it was last told is right.
+fn reply(messages: &[CompletionMessage]) -> (ScriptedReply, Option<Result<(), String>>) {
+    let asked = messages.iter().rposition(|message| message.role == "user");
+    let since = asked.and_then(|asked| messages.get(asked..)).unwrap_or_default();
+    let Some(script) = since.first().and_then(|asked| script_in(&asked.text())) else {
+        return (ScriptedReply::Words(HELLO), None);
+    };
+    let results: Vec<_> = since.iter().filter(|message| message.role == "tool").collect();
+    let told = results.last().map(|last| {
+        let expected = numbered(&script.expected, results.len() - 1);
+        let text = last.text();
+        if text.contains(&expected) {
+            return Ok(());
+        }
+        let text: String = text.chars().take(500).collect();
+        Err(format!("expected `{expected}`, was told `{text}`"))
+    });
+    let next = if results.len() < script.times {
+        let input = numbered_input(script.input, results.len());
+        ScriptedReply::Call { tool: script.tool, input }
+    } else {
+        ScriptedReply::Words("Done.")
+    };
+    (next, told)
+}
+
+fn script_in(text: &str) -> Option<ModelScript> {
+    let (_, script) = text.split_once(MARK)?;
+    serde_json::Deserializer::from_str(script).into_iter().next()?.ok()
+}
+
+fn numbered(text: &str, number: usize) -> String {
+    text.replace(NUMBER, &format!("{number:03}"))
+}
+
+fn numbered_input(mut input: Value, number: usize) -> Value {
+    for value in input.as_object_mut().into_iter().flat_map(|fields| fields.values_mut()) {
+        if let Value::String(text) = value {
+            *text = numbered(text, number);
+        }
+    }
+    input
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(role: &str, text: &str) -> CompletionMessage {
+        CompletionMessage { role: role.to_owned(), content: Value::String(text.to_owned()) }
+    }
+
+    fn echo() -> ModelScript {
+        ModelScript {
+            tool: "Bash".to_owned(),
+            input: json!({"command": "echo {n}", "timeout": 1000}),
+            times: 2,
+            expected: "{n}".to_owned(),
+        }
+    }
+
+    #[track_caller]
+    fn check(said: &[(&str, &str)], expected: (ScriptedReply, Option<Result<(), String>>)) {
+        let mut messages = vec![message("system", "be good"), message("user", "before")];
+        messages.push(message("user", &format!("[here]\n{}\nthere", echo().prompt().unwrap())));
+        messages.extend(said.iter().map(|(role, text)| message(role, text)));
+        assert_eq!(reply(&messages), expected);
+    }
+
+    fn call(number: &str) -> ScriptedReply {
+        let input = json!({"command": format!("echo {number}"), "timeout": 1000});
+        ScriptedReply::Call { tool: "Bash".to_owned(), input }
+    }
+
+    #[test]
+    fn a_script_is_followed_to_its_end() {
+        check(&[], (call("000"), None));
+        check(&[("assistant", ""), ("tool", "000\n")], (call("001"), Some(Ok(()))));
+        let both = [("tool", "000\n"), ("assistant", ""), ("tool", "001\n")];
+        check(&both, (ScriptedReply::Words("Done."), Some(Ok(()))));
+    }
+
+    #[test]
+    fn a_wrong_result_is_noticed() {
+        let wrong = Err("expected `001`, was told `000`".to_owned());
+        check(&[("tool", "000"), ("tool", "000")], (ScriptedReply::Words("Done."), Some(wrong)));
+    }
+
+    #[test]
+    fn without_a_script_it_says_hello() {
+        assert_eq!(reply(&[message("user", "hi")]), (ScriptedReply::Words(HELLO), None));
+        assert_eq!(reply(&[]), (ScriptedReply::Words(HELLO), None));
+    }
+
+    #[test]
+    fn parts_are_words_too() {
+        let content = json!([{"type": "text", "text": "a"}, {"type": "image_url"}, {"text": "b"}]);
+        assert_eq!(CompletionMessage { role: "user".to_owned(), content }.text(), "ab");
+    }
+
+    #[test]
+    fn one_request_after_the_other_is_read() {
+        let wire = "POST / HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}GET / HTTP/1.1\r\ncontent-length:1\r\n\r\n7";
+        let mut wire = wire.as_bytes();
+        assert_eq!(request_body(&mut wire).unwrap().as_deref(), Some(&b"{}"[..]));
+        assert_eq!(request_body(&mut wire).unwrap().as_deref(), Some(&b"7"[..]));
+        assert_eq!(request_body(&mut wire).unwrap(), None);
+        assert!(request_body(&mut &b"POST / HTTP/1.1\r\n\r\n"[..]).is_err());
+    }
+
+    #[test]
+    fn it_is_reached_over_the_wire_and_knows_what_it_took() {
+        let model = MockModel::start().unwrap();
+        let mut stream = TcpStream::connect(("127.0.0.1", model.port)).unwrap();
+        let body = r#"{"messages":[{"role":"user","content":"hi"}]}"#;
+        let request = format!("POST /v1 HTTP/1.1\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = BufReader::new(stream);
+        let events = request_body(&mut answer).unwrap().unwrap();
+        let events = String::from_utf8(events).unwrap();
+        assert!(events.contains(HELLO) && events.ends_with("data: [DONE]\n\n"), "{events}");
+        assert!(model.own_time() > Duration::ZERO);
+        assert_eq!(model.own_time(), Duration::ZERO);
+    }
+}

@@ -1,0 +1,144 @@
+//! The figures, for a terminal and for the document.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+const BEGIN: &str = "<!-- bench:begin -->";
+const END: &str = "<!-- bench:end -->";
+const HEADINGS: [&str; 6] = ["what", "zero", "peer", "ratio", "budget", ""];
+
+/// One measurement.
+#[derive(Debug)]
+pub(super) struct BenchRow {
+    pub(super) what: String,
+    pub(super) ours: String,
+    pub(super) peer: String,
+    pub(super) ratio: String,
+    pub(super) budget: String,
+    pub(super) met: bool,
+}
+
+/// All measurements.
+#[derive(Debug, Default)]
+pub(super) struct BenchTable {
+    rows: Vec<BenchRow>,
+}
+
+impl BenchTable {
+    /// Adds a measurement and says it at once: the whole table takes minutes.
+    pub(super) fn add(&mut self, row: BenchRow) {
+        eprintln!("   {}: {} (budget {}) {}", row.what, row.ours, row.budget, mark(row.met));
+        self.rows.push(row);
+    }
+
+    /// True when every budget was met.
+    pub(super) fn all_met(&self) -> bool {
+        self.rows.iter().all(|row| row.met)
+    }
+
+    fn cells(&self) -> Vec<[String; 6]> {
+        let heading = HEADINGS.map(str::to_owned);
+        let rows = self.rows.iter().map(|row| {
+            [&row.what, &row.ours, &row.peer, &row.ratio, &row.budget, mark(row.met)]
+                .map(|cell| cell.to_string())
+        });
+        std::iter::once(heading).chain(rows).collect()
+    }
+
+    /// In columns.
+    pub(super) fn for_terminal(&self) -> String {
+        let cells = self.cells();
+        let width = |column: usize| {
+            cells.iter().map(|row| row[column].chars().count()).max().unwrap_or_default()
+        };
+        let widths: [usize; 6] = std::array::from_fn(width);
+        let line = |row: &[String; 6]| {
+            let padded: Vec<String> =
+                row.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
+            padded.join("  ").trim_end().to_owned() + "\n"
+        };
+        cells.iter().map(line).collect()
+    }
+
+    /// As Markdown.
+    fn for_document(&self) -> String {
+        let cells = self.cells();
+        let line = |row: &[String; 6]| format!("| {} |\n", row.join(" | "));
+        let heading = line(&cells[0]) + "|---|---|---|---|---|---|\n";
+        heading + &cells[1..].iter().map(line).collect::<String>()
+    }
+
+    /// Puts the table, with what it was measured on, between the document's two markers.
+    pub(super) fn write_into(&self, document: &Path, facts: &str) -> Result<()> {
+        let shown = document.display();
+        let old =
+            std::fs::read_to_string(document).with_context(|| format!("could not read {shown}"))?;
+        let new = between_markers(&old, &format!("{}\n{facts}", self.for_document()))
+            .with_context(|| format!("{shown} lacks the markers `{BEGIN}` and `{END}`"))?;
+        std::fs::write(document, new).with_context(|| format!("could not write {shown}"))
+    }
+}
+
+fn mark(met: bool) -> &'static str {
+    if met { "✓" } else { "✗" }
+}
+
+fn between_markers(document: &str, text: &str) -> Option<String> {
+    let (head, rest) = document.split_once(BEGIN)?;
+    let (_, tail) = rest.split_once(END)?;
+    Some(format!("{head}{BEGIN}\n{text}{END}{tail}"))
+}
+
+/// A time in milliseconds.
+pub(super) fn ms(time: Duration) -> String {
+    format!("{:.1} ms", time.as_secs_f64() * 1e3)
+}
+
+/// A time in microseconds.
+pub(super) fn micros(time: Duration) -> String {
+    format!("{:.1} µs", time.as_secs_f64() * 1e6)
+}
+
+/// Bytes in megabytes.
+pub(super) fn mb(bytes: u64) -> String {
+    format!("{:.1} MB", bytes as f64 / 1e6)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table() -> BenchTable {
+        let row = BenchRow {
+            what: "Grep".into(),
+            ours: "21 ms".into(),
+            peer: "20 ms".into(),
+            ratio: "1.05".into(),
+            budget: "≤ 1.15".into(),
+            met: true,
+        };
+        BenchTable { rows: vec![row] }
+    }
+
+    #[test]
+    fn columns_line_up() {
+        let expected = "what  zero   peer   ratio  budget\nGrep  21 ms  20 ms  1.05   ≤ 1.15  ✓\n";
+        assert_eq!(table().for_terminal(), expected);
+    }
+
+    #[test]
+    fn the_document_keeps_what_is_around_the_markers() {
+        let document = format!("before\n{BEGIN}\nold\n{END}\nafter\n");
+        let new = between_markers(&document, &table().for_document()).unwrap();
+        assert_eq!(
+            new,
+            format!(
+                "before\n{BEGIN}\n| what | zero | peer | ratio | budget |  |\n|---|---|---|---|---|---|\n\
+                 | Grep | 21 ms | 20 ms | 1.05 | ≤ 1.15 | ✓ |\n{END}\nafter\n"
+            )
+        );
+        assert_eq!(between_markers("no markers", ""), None);
+    }
+}

@@ -1,0 +1,87 @@
+//! A client of `zero mcp`, as plain as can be: lines of JSON into a pipe and out of another.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+
+/// How a client talks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum BenchProtocolEra {
+    /// It shakes hands first, as of 2025-11-25.
+    Handshake,
+    /// Each of its requests stands alone, as of 2026-07-28.
+    Alone,
+}
+
+/// A conversation with a server that was started for it.
+pub(super) struct McpBenchClient {
+    era: BenchProtocolEra,
+    server: Child,
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+    line: String,
+    asked: u64,
+}
+
+impl McpBenchClient {
+    /// Starts a server and shakes hands, where that is done.
+    pub(super) fn begin(mut command: Command, era: BenchProtocolEra) -> Result<Self> {
+        let mut server = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .with_context(|| format!("could not start {command:?}"))?;
+        let (input, output) = (server.stdin.take(), server.stdout.take());
+        let output = BufReader::new(output.context("the server has no output")?);
+        let mut begun = Self { era, server, input, output, line: String::new(), asked: 0 };
+        if era == BenchProtocolEra::Handshake {
+            begun.ask("initialize", json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "bench", "version": "1"}}))?;
+            begun.say(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}))?;
+        }
+        Ok(begun)
+    }
+
+    /// Asks, and gives the answer as it is written.
+    pub(super) fn ask(&mut self, method: &str, mut params: Value) -> Result<&str> {
+        if self.era == BenchProtocolEra::Alone {
+            params["_meta"] = json!({
+                "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+                "io.modelcontextprotocol/clientCapabilities": {},
+                "io.modelcontextprotocol/clientInfo": {"name": "bench", "version": "1"},
+            });
+        }
+        self.asked += 1;
+        self.say(&json!({"jsonrpc": "2.0", "id": self.asked, "method": method, "params": params}))?;
+        loop {
+            self.line.clear();
+            let read = self.output.read_line(&mut self.line)?;
+            ensure!(read > 0, "the server ended instead of answering `{method}`");
+            // What has no id is no answer, but news such as that the list of tools has changed.
+            if self.line.contains(r#""id":"#) {
+                return Ok(&self.line);
+            }
+        }
+    }
+
+    /// The process of the server.
+    pub(super) fn pid(&self) -> u32 {
+        self.server.id()
+    }
+
+    /// Ends the server's input, and waits until it has ended.
+    pub(super) fn end(mut self) -> Result<()> {
+        drop(self.input.take());
+        let status = self.server.wait()?;
+        ensure!(status.success(), "the server ended with {status}");
+        Ok(())
+    }
+
+    fn say(&mut self, message: &Value) -> Result<()> {
+        let input = self.input.as_mut().context("the conversation is over")?;
+        input.write_all(format!("{message}\n").as_bytes())?;
+        Ok(())
+    }
+}

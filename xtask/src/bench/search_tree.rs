@@ -1,0 +1,203 @@
+//! The tree both sides search: large, nested and unfriendly, and the same on every machine.
+
+use std::fs;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+/// Changes whenever what is generated does, so that an older tree is made anew.
+const VERSION: &str = "3";
+/// Written last, into the folder git keeps for itself: a tree without it is not finished.
+const STAMP: &str = ".git/zero-bench-version";
+
+const PARTS: usize = 32;
+const FOLDERS_PER_PART: usize = 80;
+const FILES_PER_FOLDER: usize = 20;
+const LARGE_FILE_BYTES: u64 = 500_000_000;
+
+const _: () =
+    assert!(PARTS * FOLDERS_PER_PART * FILES_PER_FOLDER >= 50_000, "the tree is to be large");
+
+const WORDS: &[&str] = &[
+    "buffer", "return", "config", "let", "value", "index", "request", "handler", "state", "match",
+    "stream", "error", "result", "parse", "token", "cache", "write", "read", "split", "merge",
+    "queue", "batch", "frame", "signal", "cursor", "vector", "lookup", "branch", "commit",
+    "update", "insert", "remove", "filter", "map",
+];
+
+/// A small generator of numbers that gives the same ones everywhere (splitmix64).
+struct SplitMix64(u64);
+
+impl SplitMix64 {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, bound: usize) -> usize {
+        // The remainder is below the bound, which fits.
+        usize::try_from(self.next() % bound as u64).unwrap_or_default()
+    }
+
+    fn one_in(&mut self, chances: usize) -> bool {
+        self.below(chances) == 0
+    }
+
+    fn word(&mut self) -> &'static str {
+        WORDS[self.below(WORDS.len())]
+    }
+}
+
+/// Makes the tree unless it is there: `PARTS` × `FOLDERS_PER_PART` × `FILES_PER_FOLDER` files that a
+/// search sees, and a fifth as many that it must not see.
+pub(super) fn generate(tree: &Path) -> Result<()> {
+    if fs::read_to_string(tree.join(STAMP)).is_ok_and(|stamp| stamp == VERSION) {
+        return Ok(());
+    }
+    eprintln!("== generating {}", tree.display());
+    if tree.exists() {
+        fs::remove_dir_all(tree)?;
+    }
+    fs::create_dir_all(tree.join(".git"))?;
+    fs::write(tree.join(".git/HEAD"), "ref: refs/heads/main\n")?;
+    fs::write(tree.join(".gitignore"), "build/\n*.log\n/part-00/secret-plans/\n")?;
+    let mut numbers = SplitMix64(20_240_601);
+    for part in 0..PARTS {
+        generate_part(&tree.join(format!("part-{part:02}")), &mut numbers)?;
+    }
+    fs::write(tree.join(STAMP), VERSION).context("could not write the stamp")
+}
+
+fn generate_part(part: &Path, numbers: &mut SplitMix64) -> Result<()> {
+    fs::create_dir_all(part)?;
+    fs::write(part.join(".gitignore"), "generated/\n*.tmp\n!keep.tmp\n")?;
+    fs::write(part.join("keep.tmp"), "a kept file\n")?;
+    for folder in 0..FOLDERS_PER_PART {
+        // Three levels deep, and deeper for some.
+        let mut path = part.join(format!("area-{}", folder % 8)).join(format!("unit-{folder:02}"));
+        for level in 0..numbers.below(4) {
+            path.push(format!("level-{level}"));
+        }
+        fs::create_dir_all(&path)?;
+        for file in 0..FILES_PER_FOLDER {
+            generate_file(&path, file, numbers)?;
+        }
+        match folder % 10 {
+            0 => generate_ignored(&path.join("build"), numbers)?,
+            5 => generate_ignored(&path.join("generated"), numbers)?,
+            _ => fs::write(path.join("trace.log"), text(12, numbers))?,
+        }
+    }
+    Ok(())
+}
+
+/// Files that are full of what is searched for, in a folder that is left out.
+fn generate_ignored(folder: &Path, numbers: &mut SplitMix64) -> Result<()> {
+    fs::create_dir_all(folder)?;
+    for file in 0..FILES_PER_FOLDER {
+        let text = format!("quokka_handler\nWombat Report\n{}", text(40, numbers));
+        fs::write(folder.join(format!("made-{file:02}.rs")), text)?;
+    }
+    Ok(())
+}
+
+fn generate_file(folder: &Path, file: usize, numbers: &mut SplitMix64) -> Result<()> {
+    let (extension, bytes) = match file {
+        0 => ("bin", binary(numbers)),
+        1 if numbers.one_in(16) => ("min.js", long_line(numbers).into()),
+        1 => ("js", text(60, numbers).into()),
+        2..=4 => ("md", text(30, numbers).into()),
+        5..=7 => ("json", text(20, numbers).into()),
+        8..=10 => ("ts", text(80, numbers).into()),
+        _ => ("rs", text(90, numbers).into()),
+    };
+    let name = format!("{}-{file:02}.{extension}", numbers.word());
+    fs::write(folder.join(name), bytes)?;
+    Ok(())
+}
+
+/// Lines of words that look a little like code, with a rare thing to find now and then.
+fn text(lines: usize, numbers: &mut SplitMix64) -> String {
+    let mut text = String::new();
+    for _ in 0..lines / 2 + numbers.below(lines) {
+        for _ in 0..numbers.below(4) {
+            text.push_str("    ");
+        }
+        for _ in 0..1 + numbers.below(8) {
+            text.push_str(numbers.word());
+            text.push(if numbers.one_in(5) { '.' } else { ' ' });
+        }
+        if numbers.one_in(100) {
+            text.push_str("checkpoint");
+        } else if numbers.one_in(8_000) {
+            text.push_str(rare(numbers));
+        }
+        text.push('\n');
+    }
+    text
+}
+
+fn rare(numbers: &mut SplitMix64) -> &'static str {
+    const RARE: &[&str] = &[
+        "quokka_handler(x)",
+        "fn settle_alpha417(",
+        "fn settle_omega093(",
+        "fn settle_gamma555(",
+        "wombat report",
+        "Wombat Report",
+        "WOMBAT REPORT",
+        "wombat reprieve",
+    ];
+    RARE[numbers.below(RARE.len())]
+}
+
+/// Not text from the first bytes on, though it holds what is searched for.
+fn binary(numbers: &mut SplitMix64) -> Vec<u8> {
+    let mut bytes = vec![0x7F, b'E', b'L', b'F', 0, 0, 1, 2];
+    for _ in 0..64 + numbers.below(512) {
+        bytes.extend(numbers.next().to_le_bytes());
+    }
+    bytes.extend(b"\nquokka_handler(x)\nwombat report\n");
+    bytes
+}
+
+/// One line of a hundred kilobytes and more, as a bundler writes it.
+fn long_line(numbers: &mut SplitMix64) -> String {
+    let mut line = String::new();
+    while line.len() < 100_000 {
+        line.push_str(numbers.word());
+        line.push(';');
+    }
+    line.push_str(rare(numbers));
+    line.push('\n');
+    line
+}
+
+/// Makes a file of numbered lines, 500 MB of them, unless it is there.
+pub(super) fn generate_large_file(file: &Path) -> Result<()> {
+    if fs::metadata(file).is_ok_and(|facts| facts.len() >= LARGE_FILE_BYTES) {
+        return Ok(());
+    }
+    eprintln!("== generating {}", file.display());
+    let folder = file.parent().context("a file lies in a folder")?;
+    fs::create_dir_all(folder)?;
+    // A name of its own until it is whole: what a stopped run leaves is not taken for the file.
+    let unfinished = file.with_extension("part");
+    let mut writer = BufWriter::with_capacity(1 << 20, fs::File::create(&unfinished)?);
+    let (mut written, mut line) = (0, 0_u64);
+    while written < LARGE_FILE_BYTES {
+        line += 1;
+        let text = format!(
+            "line {line}: the quick brown fox jumps over the lazy dog and is back in time for tea, again\n"
+        );
+        writer.write_all(text.as_bytes())?;
+        written += text.len() as u64;
+    }
+    writer.flush()?;
+    fs::rename(&unfinished, file)?;
+    Ok(())
+}

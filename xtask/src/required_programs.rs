@@ -1,0 +1,154 @@
+//! Programs that tests run: they are looked for, installed where that is possible, and named where
+//! it is not.
+//!
+//! No test is skipped for want of one. It fails, and what is said here says what to do about it.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::repository;
+
+/// How to see that it is there, the package of Debian and its kin that brings it, and what needs it.
+type RequiredProgram = (&'static [&'static str], &'static str, &'static str);
+
+const PROGRAMS: &[RequiredProgram] = &[
+    (&["git", "--version"], "git", "tests that look at a real repository"),
+    (&["cc", "--version"], "gcc", "tests that build programs"),
+    (&["make", "--version"], "make", "tests that build programs"),
+    (&["python3", "--version"], "python3", "tests that run scripts"),
+    (&["python3", "-c", "import venv, ensurepip"], "python3-venv", "tests that run scripts"),
+    (&["node", "--version"], "nodejs", "tests that run scripts"),
+    (&["curl", "--version"], "curl", "tests of whom commands reach"),
+    (&["wget", "--version"], "wget", "tests of whom commands reach"),
+    (&["npm", "--version"], "npm", "tests of whom package managers reach"),
+    (&["pip", "--version"], "python3-pip", "tests of whom package managers reach"),
+    (&["perl", "--version"], "perl", "tests of processes that fork without end"),
+    (&["clangd", "--version"], "clangd", "tests of language servers"),
+    #[cfg(target_os = "linux")]
+    (&["bwrap", "--version"], "bubblewrap", "tests of the walls around commands"),
+    #[cfg(target_os = "linux")]
+    (&["pgrep", "--version"], "procps", "tests of what commands leave behind"),
+    #[cfg(target_os = "linux")]
+    (&["unshare", "--version"], "util-linux", "tests of full and read-only disks"),
+    #[cfg(target_os = "linux")]
+    (&["mount", "--version"], "mount", "tests of full and read-only disks"),
+    #[cfg(target_os = "linux")]
+    (&["setpriv", "--version"], "util-linux", "tests of what another user may do, as root"),
+    #[cfg(target_os = "linux")]
+    (&["script", "--version"], "bsdutils", "tests of questions on a terminal"),
+];
+
+/// Language servers that come by npm: the program of each, and its packages. They are installed beside
+/// the build, so that nothing of the machine changes.
+const BY_NPM: &[(&str, &[&str])] = &[
+    ("pyright-langserver", &["pyright@1.1.414"]),
+    ("typescript-language-server", &["typescript-language-server@5.3.0", "typescript@5.9.3"]),
+];
+/// Where they are installed, and where instead when the repository lies in `/tmp`, of which what is
+/// confined has its own.
+const BESIDE_THE_BUILD: &str = "target/language-servers";
+const OUTSIDE_OF_TMP: &str = "/var/tmp/zero-language-servers";
+
+/// Sees to it that the programs are there, as far as that is in our power, and says what is not.
+pub(crate) fn ensure() {
+    ensure_system();
+    let root = repository::root();
+    match root.canonicalize().is_ok_and(|root| root.starts_with("/tmp")) {
+        true => ensure_by_npm(Path::new(OUTSIDE_OF_TMP)),
+        false => ensure_by_npm(&root.join(BESIDE_THE_BUILD)),
+    }
+}
+
+fn ensure_by_npm(folder: &Path) {
+    let is_missing =
+        |(program, _): &&(&str, &[&str])| !folder.join("node_modules/.bin").join(program).exists();
+    let missing: Vec<&(&str, &[&str])> = BY_NPM.iter().filter(is_missing).collect();
+    if missing.is_empty() {
+        return;
+    }
+    // All of them: what is not named would be taken away.
+    let packages: Vec<&str> =
+        BY_NPM.iter().flat_map(|(_, packages)| packages.iter().copied()).collect();
+    eprintln!("== npm install {}", packages.join(" "));
+    let mut npm = Command::new("npm");
+    npm.args(["install", "--no-save", "--no-audit", "--no-fund", "--loglevel=error", "--prefix"]);
+    npm.arg(folder).args(&packages).stdin(Stdio::null());
+    let made = std::fs::create_dir_all(folder);
+    let said = match made.and_then(|()| npm.output()) {
+        Ok(output) if output.status.success() => return,
+        Ok(output) => String::from_utf8_lossy(&output.stderr).into_owned(),
+        Err(error) => error.to_string(),
+    };
+    eprint!("{said}");
+    for (program, packages) in missing {
+        eprintln!(
+            "note: there is no `{program}`: tests of language servers will fail; they need `npm install --no-save --prefix {} {}`",
+            folder.display(),
+            packages.join(" ")
+        );
+    }
+}
+
+fn ensure_system() {
+    let packages = packages(&missing());
+    if !packages.is_empty() && can_install() {
+        eprintln!("== apt-get install {}", packages.join(" "));
+        install(&packages);
+    }
+    let missing = missing();
+    for (probe, package, what) in &missing {
+        eprintln!("note: `{}` fails: {what} will fail; they need `{package}`", probe.join(" "));
+    }
+    if !missing.is_empty() {
+        let packages = self::packages(&missing).join(" ");
+        eprintln!("note: to install it all: apt-get install {packages} (as root; names of Debian)");
+    }
+}
+
+fn missing() -> Vec<&'static RequiredProgram> {
+    let is_missing = |(probe, ..): &&RequiredProgram| match probe {
+        [program, args @ ..] => !answers(Command::new(program).args(args)),
+        [] => false,
+    };
+    PROGRAMS.iter().filter(is_missing).collect()
+}
+
+fn packages(programs: &[&RequiredProgram]) -> Vec<&'static str> {
+    let mut packages: Vec<&str> = programs.iter().map(|(_, package, _)| *package).collect();
+    packages.sort_unstable();
+    packages.dedup();
+    packages
+}
+
+/// Only root installs, and only where it is known how. Nobody is asked for a password.
+fn can_install() -> bool {
+    let id = Command::new("id").arg("-u").output();
+    let is_root = id.is_ok_and(|id| id.stdout.trim_ascii() == b"0");
+    is_root && answers(Command::new("apt-get").arg("--version"))
+}
+
+/// Says what went wrong, if something did: most often there is no way to the packages.
+fn install(packages: &[&str]) {
+    let steps =
+        [vec!["update"], [&["install", "-y", "--no-install-recommends"], packages].concat()];
+    for step in steps {
+        // One server that does not answer must not hold everything up.
+        let patience = ["-q", "-o", "Acquire::Retries=1", "-o", "Acquire::http::Timeout=20"];
+        let mut apt = Command::new("apt-get");
+        apt.args(patience).args(&step).env("DEBIAN_FRONTEND", "noninteractive");
+        let (said, done) = match apt.stdin(Stdio::null()).output() {
+            Ok(output) => ([output.stdout, output.stderr].concat(), output.status.success()),
+            Err(error) => (error.to_string().into_bytes(), false),
+        };
+        if !done {
+            eprint!("{}", String::from_utf8_lossy(&said));
+            eprintln!("note: `apt-get {}` failed; is there a way to the packages?", step.join(" "));
+        }
+    }
+}
+
+/// True when the program is there and says so.
+pub(crate) fn answers(command: &mut Command) -> bool {
+    let quiet = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    quiet.status().is_ok_and(|status| status.success())
+}

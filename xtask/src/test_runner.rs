@@ -1,0 +1,69 @@
+//! The one command that says whether the repository is well: format, linter, every test.
+//!
+//! It runs on a fresh machine with only a Rust toolchain. Programs that tests run are installed where
+//! that is possible. What makes it faster or stricter is used where it is installed and named where
+//! it is not; nothing is skipped in silence.
+
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context, Result};
+
+use crate::repository::cargo;
+use crate::required_programs::{self, answers};
+
+/// Runs everything; `args` go to nextest.
+pub(crate) fn run(args: &[String]) -> Result<ExitCode> {
+    required_programs::ensure();
+    let mut failed = Vec::new();
+    let mut step = |name: &'static str, command: Command| -> Result<()> {
+        if !succeeds(name, command)? {
+            failed.push(name);
+        }
+        Ok(())
+    };
+    if cargo_has(&["fmt", "--version"], "rustfmt", "the format is not checked") {
+        step("cargo fmt --check", cargo(&["fmt", "--all", "--check"]))?;
+    }
+    if cargo_has(&["clippy", "--version"], "clippy", "the linter does not run") {
+        step(
+            "cargo clippy",
+            cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]),
+        )?;
+    }
+    // The summary of the tests comes last, because it is what one wants to see.
+    if has_nextest() {
+        step("cargo test --doc", cargo(&["test", "--workspace", "--doc", "--quiet"]))?;
+        let mut nextest = cargo(&["nextest", "run", "--workspace", "--no-fail-fast"]);
+        nextest.args(args);
+        step("cargo nextest run", nextest)?;
+    } else {
+        eprintln!("note: cargo-nextest is not installed: `cargo test` runs the tests instead");
+        let mut test = cargo(&["test", "--workspace", "--no-fail-fast"]);
+        test.args(args);
+        step("cargo test", test)?;
+    }
+    if failed.is_empty() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    eprintln!("failed: {}", failed.join(", "));
+    Ok(ExitCode::FAILURE)
+}
+
+fn cargo_has(args: &[&str], component: &str, consequence: &str) -> bool {
+    let there = answers(&mut cargo(args));
+    if !there {
+        eprintln!(
+            "note: {component} is not installed, so {consequence}; `rustup component add {component}` adds it"
+        );
+    }
+    there
+}
+
+fn has_nextest() -> bool {
+    answers(&mut cargo(&["nextest", "--version"]))
+}
+
+fn succeeds(name: &str, mut command: Command) -> Result<bool> {
+    eprintln!("== {name}");
+    Ok(command.status().with_context(|| format!("could not start {name}"))?.success())
+}
